@@ -1,0 +1,1 @@
+"""Producers: run kernels, references and correctness gates, and append raw measurements to the lake."""
