@@ -1,0 +1,17 @@
+-- Every refusal of every run: whose fault, why, and whether the contestant's status rests on it.
+-- duckdb -readonly warehouse.db < queries/refusals.sql
+SELECT
+    run_id,
+    device,
+    cell_id,
+    timing_mode AS mode,
+    contestant,
+    role,
+    stage,
+    session,
+    fault,
+    reason_code,
+    stands,
+    detail
+FROM refusals
+ORDER BY run_id, device, cell_id, timing_mode, contestant, session NULLS LAST, stage, reason_code, detail;

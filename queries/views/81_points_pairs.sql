@@ -1,0 +1,43 @@
+-- points_pairs: a row is evidence, cell_key, device, metric, contestant, rival (every ordered pair; a lone entrant
+-- has a NULL rival). speedup_vs_rival > 1: this one is better. A comparison of point figures: no interval, no
+-- verdict, so the outcome is never a win; within 1 % it is a tie.
+CREATE VIEW points_pairs AS
+WITH pairs AS (
+    SELECT
+        a.evidence,
+        a.cell_key,
+        a.device,
+        a.metric,
+        a.contestant,
+        b.contestant AS rival,
+        a.value,
+        b.value AS rival_value,
+        b.cost / a.cost AS speedup_vs_rival,
+        nullif(concat_ws('; ', a.contestant || ': ' || a.refusal, b.contestant || ': ' || b.refusal), '') AS refusal
+    FROM points_entrants a
+    LEFT JOIN points_entrants b
+        ON b.evidence = a.evidence AND b.cell_key IS NOT DISTINCT FROM a.cell_key AND b.device = a.device
+        AND b.metric = a.metric AND b.contestant <> a.contestant
+)
+SELECT
+    evidence,
+    cell_key,
+    device,
+    metric,
+    contestant,
+    rival,
+    value,
+    rival_value,
+    speedup_vs_rival,
+    CASE
+        WHEN refusal IS NOT NULL OR (rival IS NOT NULL AND speedup_vs_rival IS NULL) THEN 'unverified'
+        WHEN rival IS NULL THEN 'sole entrant'
+        WHEN greatest(speedup_vs_rival, 1 / speedup_vs_rival) <= 1.01::DOUBLE + 1e-12 THEN 'tie'
+        ELSE 'faster (point figures)'
+    END AS outcome,
+    CASE
+        WHEN greatest(speedup_vs_rival, 1 / speedup_vs_rival) > 1.01::DOUBLE + 1e-12
+            THEN CASE WHEN speedup_vs_rival > 1 THEN contestant ELSE rival END
+    END AS faster,
+    refusal AS reason
+FROM pairs;

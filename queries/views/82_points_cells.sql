@@ -1,0 +1,72 @@
+-- points_cells: a row is evidence, cell_key, device, metric; all entrants of the cell together. Siblings of one
+-- house do not compete. 'faster' is set only where the best figure leads every other house by more than 1 %.
+CREATE VIEW points_cells AS
+WITH best AS (
+    SELECT
+        evidence,
+        cell_key,
+        device,
+        metric,
+        count(*) AS entrants,
+        arg_min({'contestant': contestant, 'house': house, 'cost': cost}, {'cost': cost, 'name': contestant})
+            FILTER (WHERE cost IS NOT NULL) AS first,
+        string_agg(contestant || ' (' || refusal || ')', ', ' ORDER BY contestant) FILTER (WHERE cost IS NULL) AS refused
+    FROM points_entrants
+    GROUP BY evidence, cell_key, device, metric
+),
+others AS (
+    SELECT
+        b.evidence,
+        b.cell_key,
+        b.device,
+        b.metric,
+        min(e.cost / b.first.cost) AS speedup_vs_next,
+        string_agg(e.contestant, ', ' ORDER BY e.contestant) AS rivals,
+        list(e.contestant) FILTER (WHERE e.cost / b.first.cost <= 1.01::DOUBLE + 1e-12) AS level_with
+    FROM best b
+    JOIN points_entrants e
+        ON e.evidence = b.evidence AND e.cell_key IS NOT DISTINCT FROM b.cell_key AND e.device = b.device
+        AND e.metric = b.metric AND e.house <> b.first.house AND e.cost IS NOT NULL
+    GROUP BY b.evidence, b.cell_key, b.device, b.metric
+),
+judged AS (
+    SELECT
+        b.evidence,
+        b.cell_key,
+        b.device,
+        b.metric,
+        b.entrants,
+        b.first.contestant AS first,
+        b.refused,
+        o.rivals,
+        o.speedup_vs_next,
+        CASE
+            WHEN b.first IS NULL THEN 'unverified'
+            WHEN o.rivals IS NULL THEN 'sole entrant'
+            WHEN len(o.level_with) > 0 THEN 'tie'
+            ELSE 'faster (point figures)'
+        END AS outcome,
+        array_to_string(list_sort(list_append(o.level_with, b.first.contestant)), ', ') AS level
+    FROM best b
+    LEFT JOIN others o
+        ON o.evidence = b.evidence AND o.cell_key IS NOT DISTINCT FROM b.cell_key AND o.device = b.device
+        AND o.metric = b.metric
+)
+SELECT
+    evidence,
+    cell_key,
+    device,
+    metric,
+    outcome,
+    CASE outcome
+        WHEN 'faster (point figures)' THEN first || ' faster over ' || rivals || ' (point figures)'
+        WHEN 'tie' THEN 'tie: ' || level
+        WHEN 'sole entrant' THEN 'sole entrant: ' || first
+        ELSE 'unverified'
+    END || coalesce(', refused: ' || refused, '') AS outcome_text,
+    CASE WHEN outcome = 'faster (point figures)' THEN first END AS faster,
+    CASE WHEN outcome = 'tie' THEN level END AS tied,
+    speedup_vs_next,
+    entrants,
+    refused
+FROM judged;
