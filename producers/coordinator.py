@@ -1,0 +1,320 @@
+"""Runs a planned race: sessions, cells, rounds; every unit is in the lake before the next begins.
+
+docs/architecture.md has the protocol. No torch is imported here: inputs are drawn and checked by the
+referee process, contestants run in worker processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Protocol
+
+from producers import resume
+from producers.budget import Budget
+from producers.crew import Crew
+from producers.environment import Environment
+from producers.errors import PeerError, Refused, Stopped
+from producers.plan import Cell, Entrant, Plan
+from producers.process import Peer, Reply
+from producers.recorder import Recorder, Row
+from producers.resume import RunState
+from producers.unit import ALL_MODES, Unit, card_columns
+from warehouse.errors import WarehouseError
+
+DEFAULT_TIMEOUT_S = 600.0
+
+
+class Policy(Protocol):
+    """What a race needs of the thresholds."""
+
+    @property
+    def sha256(self) -> str: ...  # noqa: D102
+    @property
+    def text(self) -> str: ...  # noqa: D102
+    def tolerance(self, precision: str) -> float: ...  # noqa: D102
+
+
+class Processes(Protocol):
+    """Starts workers and the referee (:class:`producers.scratch.Scratch`)."""
+
+    @property
+    def inputs(self) -> Any: ...  # noqa: D102
+    def worker(self, entrant: Entrant, poll: Callable[[], None]) -> Peer: ...  # noqa: D102
+    def referee(self, poll: Callable[[], None]) -> Peer: ...  # noqa: D102
+
+
+class Progress(Protocol):
+    """Told of what happens (:class:`producers.progress.Progress`)."""
+
+    def begin(self, units: int) -> None: ...  # noqa: D102
+    def note(self, text: str) -> None: ...  # noqa: D102
+    def unit_done(self, session: int, cell_id: str) -> None: ...  # noqa: D102
+
+
+@dataclass
+class Race:
+    """One invocation of a race, new or resumed.
+
+    Args:
+        plan: what is raced.
+        environment: device, machine and sources.
+        policy: the thresholds.
+        recorder: writes to the lake.
+        state: what the lake holds of the run (empty for a new one); kept up to date.
+        processes: starts workers and the referee.
+        budget: when to stop.
+        progress: told of what happens.
+        timeout_s: longest wait for one answer of a process.
+    """
+
+    plan: Plan
+    environment: Environment
+    policy: Policy
+    recorder: Recorder
+    state: RunState
+    processes: Processes
+    budget: Budget
+    progress: Progress
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    def run(self) -> None:
+        """Measure what is not in the lake yet.
+
+        Raises:
+            Stopped: the budget is spent or a signal came; the run can be resumed.
+            Refused: the numbers could not be trusted; the run is marked interrupted.
+            WarehouseError: the lake cannot be written.
+        """
+        self._announced = bool(self.state.events)
+        try:
+            self._register()
+            self._run_sessions()
+            self._event("finished")
+        except Stopped as stop:
+            self._event("stopped", detail=str(stop))
+            raise
+        except WarehouseError:
+            raise  # the lake cannot take an event either
+        except BaseException as error:
+            self._event("interrupted", detail=str(error) or type(error).__name__)
+            raise
+
+    # ---- before the first measurement ----
+
+    def _register(self) -> None:
+        if not self.state.events:
+            self.recorder.policy(self.policy.sha256, self.policy.text)
+            self._event("started", plan_json=json.dumps(self.plan.asked, sort_keys=True))
+        self.recorder.roster(
+            seat for seat in self.plan.seats if (seat.contestant, seat.precision) not in self.state.seats
+        )
+
+    def _event(self, event: str, *, plan_json: str | None = None, detail: str | None = None) -> None:
+        self.recorder.event(
+            event,
+            self.environment,
+            self.policy.sha256,
+            seed=self.plan.seed,
+            plan_json=plan_json,
+            detail=detail,
+        )
+
+    def _draw(self, cells: list[Cell]) -> tuple[dict[str, Reply], dict[tuple[str, str], Reply]]:
+        """Ask the referee for the inputs of ``cells`` and the weights of their precisions."""
+        drawn: dict[str, Reply] = {}
+        weights: dict[tuple[str, str], Reply] = {}
+        scratch = str(self.processes.inputs)
+        try:
+            referee = self.processes.referee(self.budget.check)
+            try:
+                referee.request("hello", self.timeout_s)
+                for cell in cells:
+                    key = (cell.workload, cell.precision)
+                    if key not in weights:
+                        self.progress.note(f"drawing weights: {cell.workload} {cell.precision}")
+                        fields = {"workload": cell.shape(), "precision": cell.precision}
+                        weights[key] = referee.request(
+                            "weights", self.timeout_s, scratch=scratch, seed=self.plan.seed, **fields
+                        )
+                    drawn[cell.cell_id] = referee.request(
+                        "cell", self.timeout_s, scratch=scratch, seed=self.plan.seed, cell=cell.row()
+                    )
+            finally:
+                referee.close()
+        except PeerError as error:
+            raise Refused(
+                f"The inputs could not be drawn ({error}); python -m producers.doctor says what is missing."
+            ) from error
+        return drawn, weights
+
+    def _record_cells(self, cells: list[Cell], drawn: Mapping[str, Reply]) -> None:
+        for cell in cells:
+            before, now = self.state.inputs.get(cell.cell_id), drawn[cell.cell_id]["inputs_sha256"]
+            if before is not None and before != now:
+                raise Refused(
+                    f"The inputs of {cell.cell_id} drawn now differ from those of the run (same seed, other "
+                    "torch?); start a new race."
+                )
+        new = [cell for cell in cells if cell.cell_id not in self.state.inputs]
+        self.recorder.cells(new, drawn, self.plan.seed)
+        self.state.inputs |= {cell.cell_id: str(drawn[cell.cell_id]["inputs_sha256"]) for cell in new}
+        known = {(row["cell_id"], row["contestant"]) for row in self.state.verdicts if row["stage"] == "plan"}
+        rows = [
+            self.recorder.verdict(
+                cell.cell_id,
+                seat.contestant,
+                ALL_MODES,
+                0,
+                "plan",
+                {
+                    "status": "refused",
+                    "reason_code": "left-out",
+                    "fault": "environment",
+                    "detail": f"the policy requires '{seat.contestant}' and it was not entered",
+                },
+            )
+            for cell in self.plan.cells
+            for seat in self.plan.left_out(cell.precision)
+            if (cell.cell_id, seat.contestant) not in known
+        ]
+        self._keep(rows)
+        self.recorder.verdicts(rows)
+
+    # ---- measuring ----
+
+    def _todo(self) -> dict[int, list[Cell]]:
+        """Session -> cells whose unit is not in the lake and may be measured on this card."""
+        first = self.plan.sessions * self.state.card_index(self.environment.device.device_uuid)
+        sessions = range(first, first + self.plan.sessions)
+        foreign = {cell_id for session, cell_id in self.state.done if session not in sessions}
+        if foreign:
+            self.progress.note(f"{len(foreign)} cells were begun on another card and are left as they are")
+        todo = {
+            session: [
+                cell
+                for cell in self.plan.cells
+                if (session, cell.cell_id) not in self.state.done and cell.cell_id not in foreign
+            ]
+            for session in sessions
+        }
+        return {session: cells for session, cells in todo.items() if cells}
+
+    def _run_sessions(self) -> None:
+        todo = self._todo()
+        wanted = {cell.cell_id for cells in todo.values() for cell in cells}
+        cells = [cell for cell in self.plan.cells if cell.cell_id in wanted]
+        self.progress.begin(sum(len(cells) for cells in todo.values()))
+        drawn, weights = self._draw(cells)
+        self._record_cells(cells, drawn)
+        for session, session_cells in todo.items():
+            self._run_session(session, session_cells, drawn, weights)
+
+    def _run_session(
+        self,
+        session: int,
+        cells: list[Cell],
+        drawn: Mapping[str, Reply],
+        weights: Mapping[tuple[str, str], Reply],
+    ) -> None:
+        absent = {
+            row["contestant"] for row in self.state.verdicts if row["reason_code"] == "not-installed"
+        }
+        crew = Crew(
+            {entrant.name: entrant for entrant in self.plan.entrants},
+            lambda entrant: self.processes.worker(entrant, self.budget.check_signal),
+            self.timeout_s,
+            lambda entrant, hello: self._greeted(session, entrant, hello),
+        )
+        self.progress.note(f"session {session % self.plan.sessions + 1} of {self.plan.sessions}: starting workers")
+        done = False
+        try:
+            for name in absent:
+                failure = PeerError("not-installed", "not installed when the race began", fatal=True)
+                crew.missing[name] = ("start", failure)
+            crew.start(name for name in self._racing(cells) if name not in absent)
+            self._resumed()
+            for key, group in groupby(cells, key=lambda cell: (cell.workload, cell.precision)):
+                for cell in group:
+                    self._run_unit(session, cell, crew, drawn[cell.cell_id], weights[key])
+            done = True
+        finally:
+            crew.close(gently=done)
+
+    def _racing(self, cells: list[Cell]) -> list[str]:
+        """Entrants with a mode left to race in one of ``cells``."""
+        return [e.name for e in self.plan.entrants if any(self._modes(e, cell) for cell in cells)]
+
+    def _modes(self, entrant: Entrant, cell: Cell) -> list[str]:
+        """Modes in which an entrant races in a cell: none once it was refused by its own fault."""
+        if cell.precision not in entrant.precisions:
+            return []
+        barred = {mode for cell_id, name, mode in self.state.barred() if (cell_id, name) == (cell.cell_id, entrant.name)}
+        return [] if ALL_MODES in barred else [mode for mode in self.plan.modes if mode not in barred]
+
+    def _greeted(self, session: int, entrant: Entrant, hello: Reply) -> None:
+        """Check a worker's answer to hello and record it.
+
+        Raises:
+            PeerError: the worker does not run on the race's device.
+            Refused: it is another program than before in this run.
+        """
+        device = self.environment.device
+        uuid = hello.get("device_uuid")
+        if device.is_cuda and (uuid is None or _bare(uuid) != _bare(device.device_uuid)):
+            seen = hello.get("device") or "no CUDA device"
+            detail = f"the worker sees {seen}, not the card of the race (is its torch a CUDA build?)"
+            raise PeerError("worker-did-not-start", detail, fatal=True)
+        resume.check_versions(self.state, entrant.name, hello)
+        key = (entrant.name, session)
+        if key not in self.state.workers:
+            self.recorder.worker(entrant.name, session, hello, self.environment)
+            self.state.workers[key] = {column: hello.get(column) for column in resume.VERSION_COLUMNS}
+
+    def _resumed(self) -> None:
+        """Note a resumption once the first workers have shown that they are the programs of before."""
+        if self._announced:
+            self._event("resumed")
+            self._announced = False
+
+    def _run_unit(self, session: int, cell: Cell, crew: Crew, drawn: Reply, weights: Reply) -> None:
+        self.budget.check()
+        modes_of = {
+            entrant.name: modes for entrant in self.plan.entrants if (modes := self._modes(entrant, cell))
+        }
+        unit = Unit(
+            self.plan,
+            cell,
+            session,
+            crew,
+            self.recorder,
+            self.budget.check,
+            lambda: card_columns(self.environment.state()),
+        )
+        ready = crew.ready(modes_of, weights["folder"], cell.precision)
+        fields = {"folder": drawn["folder"], "tolerance": self.policy.tolerance(cell.precision)}
+        unit.measure(modes_of, ready, fields, drawn["inputs_sha256"])
+        self._keep(unit.verdicts)
+        self.recorder.unit(unit.verdicts, unit.states, unit.samples)
+        for row in unit.samples:
+            self.state.done.add((session, cell.cell_id))
+            self.state.measured.add((session, cell.cell_id, row["contestant"], row["timing_mode"]))
+        for row in unit.verdicts:
+            if row["status"] == "refused":
+                self.progress.note(
+                    f"refused: {row['contestant']} in {cell.cell_id} ({row['timing_mode']}), "
+                    f"{row['reason_code']}: {row['detail']}"
+                )
+        self.progress.unit_done(session, cell.cell_id)
+
+    def _keep(self, verdicts: list[Row]) -> None:
+        self.state.verdicts += verdicts
+
+
+def _bare(uuid: str) -> str:
+    """A card's UUID without the prefix that only some libraries give."""
+    return uuid.removeprefix("GPU-").lower()
+
+

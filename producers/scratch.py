@@ -1,0 +1,104 @@
+"""The folder of a race for drawn inputs and worker logs, and how processes are started from it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from producers.environment import RACED_PACKAGES, ROOT, Device
+from producers.plan import Entrant
+from producers.process import Peer
+
+_PREFIX = "moe-race-"
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - memory, not disk: workers read gigabytes of weights from it
+# Inherited variables that would change what a worker imports or where it runs.
+_NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "TRITON_INTERPRET", "CUDA_VISIBLE_DEVICES")
+
+
+class Scratch:
+    """A temporary folder, removed on exit; those of killed races are removed on creation.
+
+    Workers see the packages ``producers`` and ``dispatch`` through links in ``imports``, and nothing else
+    of this environment: an engine's interpreter must not meet our torch.
+    """
+
+    def __init__(self, device: Device, *, keep: bool = False) -> None:
+        base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+        _remove_stale(base)
+        self._device = device
+        self._keep = keep
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
+        self.inputs = self.folder / "inputs"
+        self._imports = self.folder / "imports"
+        self._work = self.folder / "work"
+        for path in (self.inputs, self._imports, self._work):
+            path.mkdir()
+        for package in RACED_PACKAGES:
+            (self._imports / package).symlink_to(ROOT / package, target_is_directory=True)
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def worker(self, entrant: Entrant, poll: Callable[[], None]) -> Peer:
+        """Start the worker of an entrant.
+
+        Raises:
+            PeerError: its interpreter is missing.
+        """
+        return self._start(entrant.name, "producers.worker", entrant.interpreter, entrant.import_paths, poll)
+
+    def referee(self, poll: Callable[[], None]) -> Peer:
+        """Start the process that draws inputs and computes references."""
+        return self._start("referee", "producers.referee", None, (), poll)
+
+    def _start(
+        self,
+        name: str,
+        module: str,
+        interpreter: str | None,
+        import_paths: tuple[str, ...],
+        poll: Callable[[], None],
+    ) -> Peer:
+        env = {key: value for key, value in os.environ.items() if key not in _NOT_INHERITED}
+        folders = [str(Path(folder).resolve()) for folder in import_paths]
+        env["PYTHONPATH"] = os.pathsep.join([*folders, str(self._imports)])
+        env["PYTHONUNBUFFERED"] = "1"
+        if self._device.is_cuda:
+            env["CUDA_VISIBLE_DEVICES"] = self._device.device_uuid
+        else:
+            # One thread each: contestants take turns, and idle pools of the others would steal the cores.
+            env |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        # Not resolved: the link in a virtual environment's bin is what makes it one.
+        python = os.path.abspath(shutil.which(interpreter) or interpreter) if interpreter else sys.executable  # noqa: PTH100
+        log = self.folder / (re.sub(r"[^A-Za-z0-9@._-]", "_", name) + ".log")
+        return Peer(name, [python, "-m", module], env=env, cwd=self._work, log=log, poll=poll)
+
+
+def _remove_stale(base: Path) -> None:
+    """Remove folders of races that were killed (their process is gone)."""
+    for path in base.glob(f"{_PREFIX}*-*"):
+        pid = path.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdigit() and path.is_dir() and not _running(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,70 @@
+"""What a race prints: its plan before, its winners after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from rich.console import Console
+from rich.table import Table
+
+from producers.plan import Plan
+
+
+def print_plan(plan: Plan, *, device: str, cuda: bool, console: Console) -> None:
+    """The cells, the contestants with house and role, the required rivals left out, an estimate."""
+    console.print(
+        f"{device}: {len(plan.cells)} cells, modes {', '.join(plan.modes)}, {plan.rounds} rounds over "
+        f"{plan.sessions} sessions, {plan.samples} samples a round, seed {plan.seed}",
+        soft_wrap=True,
+    )
+    table = Table("contestant", "house", "role", "precisions", "interpreter", box=None, header_style="bold")
+    rows: dict[tuple[str, str, str, bool], list[str]] = {}
+    for seat in plan.seats:
+        rows.setdefault((seat.contestant, seat.house, seat.role, seat.entered), []).append(seat.precision)
+    interpreters = {entrant.name: entrant.interpreter for entrant in plan.entrants}
+    for (name, house, role, entered), precisions in rows.items():
+        shown = role if entered else f"{role}, LEFT OUT"
+        where = interpreters.get(name) or ("this one" if entered else "-")
+        table.add_row(name, house, shown, ", ".join(precisions), where)
+    console.print(table)
+    left_out = sorted({seat.contestant for seat in plan.seats if not seat.entered})
+    if left_out:
+        console.print(
+            f"Required by the policy and left out: {', '.join(left_out)}. The cells stay incomplete.",
+            soft_wrap=True,
+        )
+    for cell in plan.cells:
+        console.print(f"  {cell.cell_id}", highlight=False, soft_wrap=True)
+    minutes = plan.estimate_s(cuda=cuda) / 60
+    console.print(f"A rough guess of the duration: {max(minutes, 0.1):.1f} minutes.")
+
+
+def winners(db: Path, run_id: str) -> list[dict[str, Any]]:
+    """The rows of the view ``winners`` for the cells of a run, as the warehouse judges them now."""
+    with duckdb.connect(str(db), read_only=True) as connection:
+        found = connection.execute(
+            "SELECT * FROM winners WHERE device = (SELECT any_value(device) FROM runs WHERE run_id = ?) "
+            "AND cell_id IN (SELECT cell_id FROM cells WHERE run_id = ?) ORDER BY ALL",
+            [run_id, run_id],
+        )
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def print_winners(rows: list[dict[str, Any]], console: Console) -> None:
+    """A table of outcomes."""
+    table = Table("cell", "mode", "outcome", "winner", "margin", "interval", "why", box=None, header_style="bold")
+    for row in rows:
+        interval = "-" if row["margin_lo"] is None else f"[{row['margin_lo']:.3f}, {row['margin_hi']:.3f}]"
+        table.add_row(
+            row["cell_id"],
+            row["timing_mode"],
+            row["outcome"],
+            row["winner"] or "-",
+            "-" if row["margin"] is None else f"{row['margin']:.3f}",
+            interval,
+            row["reason"] or "",
+        )
+    console.print(table)
