@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -79,6 +79,8 @@ class Race:
     budget: Budget
     progress: Progress
     timeout_s: float = DEFAULT_TIMEOUT_S
+    _announced: bool = field(init=False, default=False)
+    _shown: set[tuple[str, ...]] = field(init=False, default_factory=set)
 
     def run(self) -> None:
         """Measure what is not in the lake yet.
@@ -88,7 +90,6 @@ class Race:
             Refused: the numbers could not be trusted; the run is marked interrupted.
             WarehouseError: the lake cannot be written.
         """
-        self._announced = bool(self.state.events)
         try:
             self._register()
             self._run_sessions()
@@ -275,9 +276,9 @@ class Race:
 
     def _resumed(self) -> None:
         """Note a resumption once the first workers have shown that they are the programs of before."""
-        if self._announced:
+        if self.state.events and not self._announced:
             self._event("resumed")
-            self._announced = False
+            self._announced = True
 
     def _run_unit(self, session: int, cell: Cell, crew: Crew, drawn: Reply, weights: Reply) -> None:
         self.budget.check()
@@ -301,13 +302,19 @@ class Race:
         for row in unit.samples:
             self.state.done.add((session, cell.cell_id))
             self.state.measured.add((session, cell.cell_id, row["contestant"], row["timing_mode"]))
-        for row in unit.verdicts:
-            if row["status"] == "refused":
+        self._show_refusals(unit.verdicts)
+        self.progress.unit_done(session, cell.cell_id)
+
+    def _show_refusals(self, verdicts: list[Row]) -> None:
+        """Show each refusal the first time that it comes; the lake has every one."""
+        for row in verdicts:
+            key = (row["cell_id"], row["contestant"], row["timing_mode"], row["reason_code"])
+            if row["status"] == "refused" and key not in self._shown:
+                self._shown.add(key)
                 self.progress.note(
-                    f"refused: {row['contestant']} in {cell.cell_id} ({row['timing_mode']}), "
+                    f"refused: {row['contestant']} in {row['cell_id']} ({row['timing_mode']}), "
                     f"{row['reason_code']}: {row['detail']}"
                 )
-        self.progress.unit_done(session, cell.cell_id)
 
     def _keep(self, verdicts: list[Row]) -> None:
         self.state.verdicts += verdicts

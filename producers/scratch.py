@@ -63,6 +63,9 @@ class Scratch:
         """Start the process that draws inputs and computes references."""
         return self._start("referee", "producers.referee", None, (), poll)
 
+    def _program(self, module: str) -> list[str]:
+        return ["-m", module]
+
     def _start(
         self,
         name: str,
@@ -83,7 +86,7 @@ class Scratch:
         # Not resolved: the link in a virtual environment's bin is what makes it one.
         python = os.path.abspath(shutil.which(interpreter) or interpreter) if interpreter else sys.executable  # noqa: PTH100
         log = self.folder / (re.sub(r"[^A-Za-z0-9@._-]", "_", name) + ".log")
-        return Peer(name, [python, "-m", module], env=env, cwd=self._work, log=log, poll=poll)
+        return Peer(name, [python, *self._program(module)], env=env, cwd=self._work, log=log, poll=poll)
 
 
 def _remove_stale(base: Path) -> None:

@@ -1,0 +1,301 @@
+"""The command, end to end with fake workers: what is recorded, who is refused, exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CELL_1 = "interpreter-small/bf16/uniform/1"
+CELL_4 = "interpreter-small/bf16/uniform/4"
+
+
+def test_a_race_records_everything_once_and_in_order(fake_race, small):
+    done = fake_race(*small)
+
+    assert (0, "") == (done.returncode, done.stdout)
+    assert [("started", 0), ("finished", 1)] == fake_race.query(
+        "SELECT event, event_seq FROM runs ORDER BY event_seq"
+    )
+    # 2 cells x 4 rounds x 2 samples for each contestant, every key once.
+    assert [("dispatch", 16, 16), ("dispatch-control", 16, 16), ("example", 16, 16)] == fake_race.query(
+        "SELECT contestant, count(*), count(DISTINCT (cell_id, timing_mode, round, sample)) "
+        "FROM samples GROUP BY contestant ORDER BY contestant"
+    )
+    assert [(0, 0), (0, 1), (1, 2), (1, 3)] == fake_race.query(
+        "SELECT DISTINCT session, round FROM samples ORDER BY ALL"
+    )
+    assert [(0,)] == fake_race.query(
+        "SELECT count(*) FROM samples WHERE (SELECT max(recorded_at) FROM verdicts WHERE stage = 'timed-output') "
+        "< (SELECT recorded_at FROM runs WHERE event = 'started')"
+    )
+    assert [(CELL_1, 2, 1000), (CELL_4, 2, 1000)] == fake_race.query(
+        "SELECT cell_id, distinct_experts, weight_bytes FROM cells ORDER BY cell_id"
+    )
+    assert [
+        ("dispatch", "required", True, None),
+        ("dispatch-control", "control", True, "dispatch"),
+        ("example", "required", True, None),
+    ] == fake_race.query("SELECT contestant, role, entered, control_of FROM rosters ORDER BY contestant")
+    assert [(1,)] == fake_race.query(
+        "SELECT count(*) FROM runs JOIN policies USING (policy_sha256) WHERE event = 'started'"
+    )
+    assert [(6,)] == fake_race.query("SELECT count(*) FROM workers")
+
+
+def test_rounds_are_shuffled_and_positions_recorded(fake_race, small):
+    fake_race(*small, "--rounds=12")
+
+    orders = fake_race.query(
+        "SELECT DISTINCT string_agg(contestant, ' ' ORDER BY position) FROM samples WHERE sample = 0 "
+        "GROUP BY cell_id, round"
+    )
+    assert len(orders) >= 4  # of 6 possible ones, over 24 rounds
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "whose", "exit_code"),
+    [
+        ({"op": "hello", "how": "refuse", "code": "not-installed"}, "not-installed", "environment", 3),
+        ({"op": "hello", "how": "die"}, "worker-did-not-start", "environment", 3),
+        ({"op": "load", "how": "refuse", "code": "out-of-memory"}, "out-of-memory", "environment", 3),
+        ({"op": "prepare", "how": "verdict", "code": "wrong-output"}, "wrong-output", "contestant", 0),
+        ({"op": "prepare", "how": "verdict", "code": "nan-output"}, "nan-output", "contestant", 0),
+        ({"op": "prepare", "how": "die"}, "worker-died", "environment", 3),
+        ({"op": "prepare", "how": "garbage"}, "worker-garbage", "environment", 3),
+        ({"op": "sample", "how": "die"}, "worker-died", "environment", 3),
+        ({"op": "sample", "how": "hang"}, "worker-timeout", "environment", 3),
+        ({"op": "sample", "how": "garbage"}, "worker-garbage", "environment", 3),
+        ({"op": "sample", "how": "out-of-step"}, "worker-garbage", "environment", 3),
+        ({"op": "sample", "how": "nan"}, "worker-garbage", "environment", 3),
+        ({"op": "sample", "how": "sticky", "code": "illegal-memory"}, "illegal-memory", "contestant", 0),
+        ({"op": "sample", "how": "refuse", "code": "no-such-code"}, "crashed", "contestant", 0),
+        ({"op": "finish", "how": "verdict", "code": "nan-output"}, "nan-output", "contestant", 0),
+        ({"op": "finish", "how": "die"}, "worker-died", "environment", 3),
+    ],
+    ids=lambda value: f"{value['op']}-{value['how']}" if isinstance(value, dict) else str(value),
+)
+def test_who_fails_is_refused_and_the_others_go_on(fake_race, small, fault, reason, whose, exit_code):
+    fake_race.contestants(example={"faults": [fault]})
+
+    done = fake_race(*small, "--rounds=2", "--worker-timeout=1.5")
+
+    assert exit_code == done.returncode, done.stderr
+    assert [("dispatch", 8), ("dispatch-control", 8)] == fake_race.query(
+        "SELECT contestant, count(*) FROM samples GROUP BY contestant ORDER BY contestant"
+    )
+    assert (reason, whose) in fake_race.query(
+        "SELECT DISTINCT reason_code, fault FROM verdicts WHERE status = 'refused' AND contestant = 'example'"
+    )
+    cells = fake_race.query("SELECT DISTINCT cell_id FROM verdicts WHERE status = 'refused' ORDER BY cell_id")
+    assert [(CELL_1,), (CELL_4,)] == cells
+    assert "Traceback" not in done.stderr
+
+
+def test_a_worker_that_dies_once_is_started_again_for_the_next_cell(fake_race, small):
+    fake_race.contestants(example={"faults": [{"op": "sample", "how": "die", "at": 3}]})
+
+    fake_race(*small, "--rounds=4", "--sessions=1")
+
+    # Rounds 0 to 2 of the first cell were sampled, then it died: none of them stays.
+    assert [(CELL_1, "worker-died")] == fake_race.query(
+        "SELECT DISTINCT cell_id, reason_code FROM verdicts WHERE status = 'refused' AND cell_id LIKE '%/1'"
+    )
+    assert [] == fake_race.query(f"SELECT * FROM samples WHERE contestant = 'example' AND cell_id = '{CELL_1}'")
+    assert [] == fake_race.query(
+        "SELECT * FROM verdicts WHERE contestant = 'dispatch' AND status = 'refused'"
+    )
+    assert [(4,)] == fake_race.query(
+        f"SELECT count(DISTINCT round) FROM samples WHERE contestant = 'dispatch' AND cell_id = '{CELL_1}'"
+    )
+
+
+def test_own_fault_is_not_run_again_in_later_sessions(fake_race, small):
+    fake_race.contestants(example={"faults": [{"op": "prepare", "how": "verdict", "code": "wrong-output"}]})
+
+    fake_race(*small)
+
+    assert [(0,)] == fake_race.query("SELECT DISTINCT session FROM verdicts WHERE status = 'refused'")
+    assert [(0,)] == fake_race.query("SELECT DISTINCT session FROM workers WHERE contestant = 'example'")
+
+
+def test_a_required_rival_left_out_makes_every_cell_incomplete(fake_race, small):
+    done = fake_race(*small, "--leave-out=example")
+
+    assert 3 == done.returncode
+    assert [("example", "required", False)] == fake_race.query(
+        "SELECT contestant, role, entered FROM rosters WHERE NOT entered"
+    )
+    assert [(CELL_1, "left-out", "environment"), (CELL_4, "left-out", "environment")] == fake_race.query(
+        "SELECT cell_id, reason_code, fault FROM verdicts WHERE status = 'refused' ORDER BY cell_id"
+    )
+
+
+def test_other_inputs_than_drawn_stop_the_race(fake_race, small):
+    fake_race.contestants(example={"faults": [{"op": "prepare", "how": "inputs", "at": 1}]})
+
+    done = fake_race(*small)
+
+    assert 5 == done.returncode
+    assert "'example' received other inputs in interpreter-small/bf16/uniform/4" in done.stderr
+    assert [("interrupted",)] == fake_race.query("SELECT event FROM runs WHERE event_seq = 1")
+    assert [("inputs-differ",)] == fake_race.query("SELECT reason_code FROM verdicts WHERE status = 'refused'")
+
+
+def test_no_folder_of_the_machine_enters_the_lake(fake_race, small):
+    fake_race.contestants(example={"faults": [{"op": "sample", "how": "die"}]})
+
+    fake_race(*small)
+
+    details = fake_race.query("SELECT DISTINCT detail FROM verdicts WHERE reason_code = 'worker-died'")
+    assert [("ended during 'sample' with signal SIGKILL: about to die in kernel.py",)] == details
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_cleanly_and_resume_completes(fake_race, small, number):
+    fake_race.contestants(example={"faults": [{"op": "sample", "how": "hang", "at": 2}]})
+    race = fake_race.start(*small, "--rounds=8")
+    assert race.stderr is not None
+    while "starting workers" not in race.stderr.readline():
+        assert race.poll() is None
+    time.sleep(0.5)
+
+    race.send_signal(number)
+    said = race.communicate(timeout=30)[1]
+
+    assert 4 == race.returncode, said
+    assert [("stopped", f"{number.name} came.")] == fake_race.query(
+        "SELECT event, detail FROM runs WHERE event_seq = 1"
+    )
+    fake_race.contestants(example={})
+    assert 0 == fake_race(*small, "--rounds=8", "--resume").returncode
+    assert [("dispatch", 32), ("dispatch-control", 32), ("example", 32)] == fake_race.query(
+        "SELECT contestant, count(*) FROM samples GROUP BY contestant ORDER BY contestant"
+    )
+
+
+def test_a_spent_budget_stops_with_its_own_exit_code(fake_race, small):
+    done = fake_race(*small, "--budget-usd=0.000001", "--rate-usd-per-h=3.6")
+
+    assert 4 == done.returncode
+    assert "The budget is used up" in done.stderr
+    assert [("stopped",)] == fake_race.query("SELECT event FROM runs WHERE event_seq = 1")
+    ((basis, rate, amount, period),) = fake_race.query(
+        "SELECT basis, rate_usd_per_h, amount_usd, period_s FROM costs"
+    )
+    assert ("rate", 3.6, pytest.approx(period / 1000)) == (basis, rate, amount)
+
+
+def test_dry_run_starts_nothing_and_writes_nothing(fake_race, small):
+    done = fake_race(*small, "--dry-run", "--leave-out=example")
+
+    assert 0 == done.returncode
+    assert CELL_4 in done.stdout
+    assert "LEFT OUT" in done.stdout
+    assert not fake_race.lake.exists()
+
+
+def test_one_race_for_each_device(fake_race, small):
+    fake_race.contestants(example={"faults": [{"op": "sample", "how": "hang"}]})
+    first = fake_race.start(*small)
+    assert first.stderr is not None
+    while "starting workers" not in first.stderr.readline():
+        assert first.poll() is None
+    try:
+        second = fake_race(*small)
+        assert 5 == second.returncode, second.stderr
+        assert f"Another race (process {first.pid}) holds this device" in second.stderr
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--contestant=dispatch,nobody"], "There is no contestant 'nobody'; known are dispatch"),
+        (["--contestant=dispatch,dispatch"], "'contestant' of the command line names dispatch twice."),
+        (["--leave-out=nobody"], "There is no contestant 'nobody'"),
+        (["--leave-out=dispatch-control"], "cannot be left out"),
+        (["--rounds=-3"], "'rounds' of the command line is -3; the least is 1."),
+        (["--rounds=many"], "'rounds' of the command line is 'many', not a whole number."),
+        (["--rounds=1", "--sessions=2"], "1 rounds cannot be spread over 2 sessions"),
+        (["--tokens=0"], "'tokens' of the command line is 0; the least is 1."),
+        (["--precision=fp4"], "has 'fp4'; known are bf16"),
+        (["--routing=zipf-0"], "has 'zipf-0'; known are uniform"),
+        (["--mode=graph"], "needs a CUDA device"),
+        (["--workload=huge"], "There is no workload 'huge'; known are"),
+        (["--cells=fp8/*"], "No cell matches fp8/*"),
+        (["--interpreter=example"], "has 'example', which is not NAME=VALUE"),
+        (["--interpreter=vllm=/usr/bin/python3"], "names 'vllm', who does not take part"),
+        (["--budget-usd=3"], "--budget-usd needs --rate-usd-per-h"),
+        (["--budget-minutes=nan"], "'budget-minutes' of the command line is 'nan', not a number over 0."),
+        (["--config=missing.toml"], "Cannot read the configuration missing.toml: No such file"),
+        (["--baseline=no-such-revision"], "--baseline no-such-revision: git rev-parse failed"),
+        (["--resume"], "There is no unfinished race in"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_option_is_one_sentence(fake_race, options, sentence):
+    done = fake_race(*options)
+
+    assert 2 == done.returncode
+    assert sentence in done.stderr
+    assert 1 == len(done.stderr.splitlines()), done.stderr
+    assert not fake_race.lake.exists()
+
+
+def test_a_missing_interpreter_is_a_refusal(fake_race, small):
+    done = fake_race(*small, "--interpreter=example=/no/such/python")
+
+    assert 3 == done.returncode
+    assert [("worker-did-not-start", "no program at python")] == fake_race.query(
+        "SELECT DISTINCT reason_code, detail FROM verdicts WHERE status = 'refused'"
+    )
+    assert [("python",)] == fake_race.query("SELECT interpreter FROM rosters WHERE contestant = 'example'")
+
+
+def test_a_lake_that_cannot_be_written_is_one_sentence(fake_race, small):
+    # /proc takes no new folder from anybody, root included.
+    done = fake_race(*small, "--lake=/proc/lake")
+
+    assert 1 == done.returncode
+    assert "/proc/lake" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("race: ")
+
+
+def test_a_lake_that_is_a_file_is_one_sentence(fake_race, small):
+    fake_race.lake.write_text("no folder")
+
+    done = fake_race(*small)
+
+    assert 1 == done.returncode
+    assert "Traceback" not in done.stderr
+    assert str(fake_race.lake) in done.stderr
+
+
+def test_a_full_disk_is_one_sentence_and_the_race_resumes(fake_race, small):
+    # A limit on the size of a file stands in for the full disk: writing beyond it fails alike.
+    site = fake_race.folder / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))\n"
+    )
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
+    race = fake_race.start(*small, PYTHONPATH=path)
+
+    said = race.communicate(timeout=60)[1]
+
+    assert 1 == race.returncode, said
+    assert "Traceback" not in said
+    assert 0 == fake_race(*small, "--resume").returncode
+    assert [("dispatch", 16), ("dispatch-control", 16), ("example", 16)] == fake_race.query(
+        "SELECT contestant, count(DISTINCT (cell_id, round, sample)) FROM samples "
+        "GROUP BY contestant ORDER BY contestant"
+    )
