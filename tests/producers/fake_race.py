@@ -1,7 +1,8 @@
 """`producers.race` with fake workers: the real command, lake and processes, but no torch.
 
 Run as ``python fake_race.py OPTIONS...``. FAKE_CONTESTANTS in the environment is JSON: name -> {house,
-options}; FAKE_UUID names the card; FAKE_SOURCES is the hash of the sources.
+options}; FAKE_UUID names the card; FAKE_SOURCES is the hash of the sources;
+FAKE_STOP_AFTER stops the race cleanly after that many units.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from producers import race
 from producers.contestants import Registration
 from producers.environment import CPU_DEVICE, Device, Environment, Sources
+from producers.errors import Stopped
+from producers.recorder import Recorder, Row
 from producers.scratch import Scratch
 
 DEFAULT = {
@@ -46,7 +50,19 @@ def fake_detect(device_index: int | None = None) -> Environment:
     return Environment(device, sources, "host", "platform")
 
 
-FAKES = {"Scratch": FakeScratch, "registry": fake_registry, "detect": fake_detect}
+class StoppingRecorder(Recorder):
+    """Stops the race after as many units as FAKE_STOP_AFTER says."""
+
+    units = 0
+
+    def unit(self, *rows: Sequence[Row]) -> None:  # type: ignore[override]
+        super().unit(*rows)
+        self.units += 1
+        if str(self.units) == os.environ.get("FAKE_STOP_AFTER"):
+            raise Stopped("The test stops here.")
+
+
+FAKES = {"Recorder": StoppingRecorder, "Scratch": FakeScratch, "registry": fake_registry, "detect": fake_detect}
 
 
 if __name__ == "__main__":
