@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
 
-from producers.errors import Stopped
+from producers.errors import StoppedError
 
 
 @dataclass
@@ -55,22 +55,22 @@ class Budget:
         """Raise where a signal came, or the next ``needed_s`` seconds would cross a limit.
 
         Raises:
-            Stopped: with the reason.
+            StoppedError: with the reason.
         """
         self.check_signal()
         if self.left_s() <= needed_s:
             minutes = self.elapsed_s / 60
             money = "" if self.spent_usd is None else f", {self.spent_usd:.2f} USD"
-            raise Stopped(f"The budget is used up after {minutes:.1f} minutes{money}.")
+            raise StoppedError(f"The budget is used up after {minutes:.1f} minutes{money}.")
 
     def check_signal(self) -> None:
         """Raise where Ctrl-C or SIGTERM came.
 
         Raises:
-            Stopped: naming the signal.
+            StoppedError: naming the signal.
         """
         if self._signal is not None:
-            raise Stopped(f"{self._signal} came.")
+            raise StoppedError(f"{self._signal} came.")
 
     def watch_signals(self) -> None:
         """Note SIGINT and SIGTERM from now on; a second one of them ends the process at once."""

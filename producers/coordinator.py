@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Protocol
+
+from warehouse.errors import WarehouseError
 
 from producers import resume
 from producers.budget import Budget
 from producers.crew import Crew
 from producers.environment import Environment
-from producers.errors import PeerError, Refused, Stopped
+from producers.errors import PeerError, RefusedError, StoppedError
 from producers.plan import Cell, Entrant, Plan
 from producers.process import Peer, Reply
 from producers.recorder import Recorder, Row
 from producers.resume import RunState
 from producers.unit import ALL_MODES, Unit, card_columns
-from warehouse.errors import WarehouseError
+from producers.workloads import weight_family
 
 DEFAULT_TIMEOUT_S = 600.0
 
@@ -41,7 +43,7 @@ class Processes(Protocol):
     """Starts workers and the referee (:class:`producers.scratch.Scratch`)."""
 
     @property
-    def inputs(self) -> Any: ...  # noqa: D102
+    def inputs(self) -> Path: ...  # noqa: D102
     def worker(self, entrant: Entrant, poll: Callable[[], None]) -> Peer: ...  # noqa: D102
     def referee(self, poll: Callable[[], None]) -> Peer: ...  # noqa: D102
 
@@ -86,15 +88,15 @@ class Race:
         """Measure what is not in the lake yet.
 
         Raises:
-            Stopped: the budget is spent or a signal came; the run can be resumed.
-            Refused: the numbers could not be trusted; the run is marked interrupted.
+            StoppedError: the budget is spent or a signal came; the run can be resumed.
+            RefusedError: the numbers could not be trusted; the run is marked interrupted.
             WarehouseError: the lake cannot be written.
         """
         try:
             self._register()
             self._run_sessions()
             self._event("finished")
-        except Stopped as stop:
+        except StoppedError as stop:
             self._event("stopped", detail=str(stop))
             raise
         except WarehouseError:
@@ -124,29 +126,34 @@ class Race:
         )
 
     def _draw(self, cells: list[Cell]) -> tuple[dict[str, Reply], dict[tuple[str, str], Reply]]:
-        """Ask the referee for the inputs of ``cells`` and the weights of their precisions."""
+        """Ask the referee for the inputs of ``cells`` and the weights that they read.
+
+        Returns:
+            Replies by cell_id, and by (workload, weight family).
+        """
         drawn: dict[str, Reply] = {}
         weights: dict[tuple[str, str], Reply] = {}
-        scratch = str(self.processes.inputs)
         try:
             referee = self.processes.referee(self.budget.check)
             try:
                 referee.request("hello", self.timeout_s)
                 for cell in cells:
-                    key = (cell.workload, cell.precision)
+                    fields = {"scratch": str(self.processes.inputs / cell.workload), "seed": self.plan.seed}
+                    key = _weights_of(cell)
                     if key not in weights:
-                        self.progress.note(f"drawing weights: {cell.workload} {cell.precision}")
-                        fields = {"workload": cell.shape(), "precision": cell.precision}
+                        self.progress.note(f"drawing weights: {' '.join(key)}")
                         weights[key] = referee.request(
-                            "weights", self.timeout_s, scratch=scratch, seed=self.plan.seed, **fields
+                            "weights",
+                            self.timeout_s,
+                            workload=cell.shape(),
+                            precision=cell.precision,
+                            **fields,
                         )
-                    drawn[cell.cell_id] = referee.request(
-                        "cell", self.timeout_s, scratch=scratch, seed=self.plan.seed, cell=cell.row()
-                    )
+                    drawn[cell.cell_id] = referee.request("cell", self.timeout_s, cell=cell.row(), **fields)
             finally:
                 referee.close()
         except PeerError as error:
-            raise Refused(
+            raise RefusedError(
                 f"The inputs could not be drawn ({error}); python -m producers.doctor says what is missing."
             ) from error
         return drawn, weights
@@ -155,7 +162,7 @@ class Race:
         for cell in cells:
             before, now = self.state.inputs.get(cell.cell_id), drawn[cell.cell_id]["inputs_sha256"]
             if before is not None and before != now:
-                raise Refused(
+                raise RefusedError(
                     f"The inputs of {cell.cell_id} drawn now differ from those of the run (same seed, other "
                     "torch?); start a new race."
                 )
@@ -220,16 +227,16 @@ class Race:
         drawn: Mapping[str, Reply],
         weights: Mapping[tuple[str, str], Reply],
     ) -> None:
-        absent = {
-            row["contestant"] for row in self.state.verdicts if row["reason_code"] == "not-installed"
-        }
+        absent = {row["contestant"] for row in self.state.verdicts if row["reason_code"] == "not-installed"}
         crew = Crew(
             {entrant.name: entrant for entrant in self.plan.entrants},
             lambda entrant: self.processes.worker(entrant, self.budget.check_signal),
             self.timeout_s,
             lambda entrant, hello: self._greeted(session, entrant, hello),
         )
-        self.progress.note(f"session {session % self.plan.sessions + 1} of {self.plan.sessions}: starting workers")
+        self.progress.note(
+            f"session {session % self.plan.sessions + 1} of {self.plan.sessions}: starting workers"
+        )
         done = False
         try:
             for name in absent:
@@ -237,9 +244,8 @@ class Race:
                 crew.missing[name] = ("start", failure)
             crew.start(name for name in self._racing(cells) if name not in absent)
             self._resumed()
-            for key, group in groupby(cells, key=lambda cell: (cell.workload, cell.precision)):
-                for cell in group:
-                    self._run_unit(session, cell, crew, drawn[cell.cell_id], weights[key])
+            for cell in cells:
+                self._run_unit(session, cell, crew, drawn[cell.cell_id], weights[_weights_of(cell)])
             done = True
         finally:
             crew.close(gently=done)
@@ -252,7 +258,11 @@ class Race:
         """Modes in which an entrant races in a cell: none once it was refused by its own fault."""
         if cell.precision not in entrant.precisions:
             return []
-        barred = {mode for cell_id, name, mode in self.state.barred() if (cell_id, name) == (cell.cell_id, entrant.name)}
+        barred = {
+            mode
+            for cell_id, name, mode in self.state.barred()
+            if (cell_id, name) == (cell.cell_id, entrant.name)
+        }
         return [] if ALL_MODES in barred else [mode for mode in self.plan.modes if mode not in barred]
 
     def _greeted(self, session: int, entrant: Entrant, hello: Reply) -> None:
@@ -260,7 +270,7 @@ class Race:
 
         Raises:
             PeerError: the worker does not run on the race's device.
-            Refused: it is another program than before in this run.
+            RefusedError: it is another program than before in this run.
         """
         device = self.environment.device
         uuid = hello.get("device_uuid")
@@ -320,8 +330,11 @@ class Race:
         self.state.verdicts += verdicts
 
 
+def _weights_of(cell: Cell) -> tuple[str, str]:
+    """Cells with the same key read the same weights."""
+    return cell.workload, weight_family(cell.precision)
+
+
 def _bare(uuid: str) -> str:
     """A card's UUID without the prefix that only some libraries give."""
     return uuid.removeprefix("GPU-").lower()
-
-

@@ -41,7 +41,7 @@ class Crew:
         self._on_hello = on_hello
         self._peers: dict[str, Peer] = {}
         self._restarts = dict.fromkeys(entrants, 0)
-        self._weights: dict[str, tuple[str, str]] = {}
+        self._weights: dict[str, str] = {}  # name -> folder that it loaded
         # Why somebody has no worker: (stage, failure).
         self.missing: dict[str, tuple[str, PeerError]] = {}
 
@@ -92,14 +92,13 @@ class Crew:
                 self._restarts[name] += 1
                 again.append(name)
         self.start(again)
-        wanted = (folder, precision)
-        loading = [n for n in names if n in self._peers and self._weights.get(n) != wanted]
+        loading = [n for n in names if n in self._peers and self._weights.get(n) != folder]
         fields = {name: {"folder": folder, "precision": precision} for name in loading}
         for name, answer in self.ask("load", fields).items():
             if isinstance(answer, PeerError):
                 self._lose(name, "load", answer)
             else:
-                self._weights[name] = wanted
+                self._weights[name] = folder
         return [name for name in names if name in self._peers]
 
     def ask(self, op: str, fields: Mapping[str, Mapping[str, Any]]) -> Answers:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checks.policy import PolicyError, load_policy
 from rich.console import Console
 from rich.table import Table
 
-from checks.policy import PolicyError, load_policy
 from producers import config
 from producers.contestants import Registration, registry
 from producers.crew import Crew
@@ -30,16 +30,14 @@ from producers.process import Reply
 from producers.scratch import Scratch
 
 _HELLO_TIMEOUT_S = 180.0
-_ADVICE = {
-    "vllm": "pip install 'moe-race[vllm]' in an environment of its own, then --interpreter vllm=ITS/bin/python",
-    "sglang": "pip install 'moe-race[sglang]' in an environment of its own, then --interpreter sglang=ITS/bin/python",
-}
+_ENGINE_ADVICE = "pip install 'moe-race[{0}]' in its own environment, then --interpreter {0}=ITS/bin/python"
+_ENGINES = frozenset({"vllm", "sglang"})
 _KERNELS_ADVICE = "pip install 'moe-race[kernels]'"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was looked at, whether the default race needs it, whether it is there, and what to do."""
+    """What was looked at, whether the default race needs it, whether it is there, what to do."""
 
     what: str
     needed: bool
@@ -79,7 +77,9 @@ def examine(environment: Environment, given: dict[str, Any]) -> list[Finding]:
     driver = f", driver {device.driver_version}" if device.driver_version else ""
     mode = "compiled kernels" if device.is_cuda else "Triton's interpreter (small shapes, no GPU conclusions)"
     findings = [
-        Finding("python", True, sys.version_info >= (3, 11), platform.python_version(), "use Python 3.11 or newer"),
+        Finding(
+            "python", True, sys.version_info >= (3, 11), platform.python_version(), "use Python 3.11 or newer"
+        ),
         Finding("device", True, True, f"{device.device}{driver}: {mode}"),
         _policy(),
         _lake(Path(given.get("lake", "lake"))),
@@ -102,7 +102,11 @@ def _lake(lake: Path) -> Finding:
         folder = folder.parent
     ok = folder.is_dir() and os.access(folder, os.W_OK)
     return Finding(
-        "lake", True, ok, f"{lake} {'can' if ok else 'cannot'} be written", "choose a folder of yours with --lake"
+        "lake",
+        True,
+        ok,
+        f"{lake} {'can' if ok else 'cannot'} be written",
+        "choose a folder of yours with --lake",
     )
 
 
@@ -110,7 +114,9 @@ def _duckdb() -> Finding:
     beside = str(Path(sys.executable).parent)
     found = shutil.which("duckdb", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
     detail = f"{found}" if found else "no duckdb command"
-    return Finding("duckdb", False, found is not None, detail, "pip install duckdb-cli, to query warehouse.db by hand")
+    return Finding(
+        "duckdb", False, found is not None, detail, "pip install duckdb-cli, to query warehouse.db by hand"
+    )
 
 
 def _processes(environment: Environment, given: dict[str, Any]) -> list[Finding]:
@@ -139,7 +145,7 @@ def _processes(environment: Environment, given: dict[str, Any]) -> list[Finding]
             finally:
                 crew.close(gently=True)
             failure = crew.missing[name][1] if name in crew.missing else None
-            advice = _ADVICE.get(name, _KERNELS_ADVICE)
+            advice = _ENGINE_ADVICE.format(name) if name in _ENGINES else _KERNELS_ADVICE
             detail = str(failure) if failure else _versions(hellos[name])
             findings.append(Finding(name, name in needed, failure is None, detail, advice))
     return findings

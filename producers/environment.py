@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from producers import nvml
-from producers.errors import Refused, UsageError
+from producers.errors import RefusedError, UsageError
 
 CPU_DEVICE = "cpu-interpreter"
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,20 +128,20 @@ def refuse_busy(environment: Environment) -> None:
     """Refuse a card that somebody else is using.
 
     Raises:
-        Refused: naming the processes, or the utilisation.
+        RefusedError: naming the processes, or the utilisation.
     """
     if environment.card is None:
         return
     pids = environment.card.compute_pids()
     if pids:
         named = ", ".join(str(pid) for pid in pids)
-        raise Refused(
+        raise RefusedError(
             f"The card is in use by process {named}; timings beside other work are worth nothing. "
             "Stop it, or pass --busy-ok."
         )
     busy = environment.card.utilisation()
     if busy is not None and busy > BUSY_PERCENT:
-        raise Refused(f"The card is {busy:.0f}% busy; stop what runs on it, or pass --busy-ok.")
+        raise RefusedError(f"The card is {busy:.0f}% busy; stop what runs on it, or pass --busy-ok.")
 
 
 def read_sources(root: Path) -> Sources:

@@ -2,8 +2,8 @@
 
     RaceError              one sentence: what, where, what to do
     |-- UsageError         2  an option, the configuration file or the policy is wrong
-    |-- Stopped            4  the budget is spent, or Ctrl-C or SIGTERM came; `--resume` goes on
-    `-- Refused            5  the race may not run here and now (lock, busy card, changed environment)
+    |-- StoppedError            4  the budget is spent, or Ctrl-C or SIGTERM came; `--resume` goes on
+    `-- RefusedError            5  the race may not run here and now (lock, busy card, changed environment)
 
 Exit code 0 is a race whose cells are all complete, 3 one that ended with an incomplete cell.
 """
@@ -26,13 +26,13 @@ class UsageError(RaceError):
     exit_code = 2
 
 
-class Stopped(RaceError):
+class StoppedError(RaceError):
     """The race stopped cleanly before its end and can be resumed."""
 
     exit_code = 4
 
 
-class Refused(RaceError):
+class RefusedError(RaceError):
     """The race was not started, or went no further, because its numbers could not be trusted."""
 
     exit_code = 5

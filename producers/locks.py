@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from producers.errors import Refused
+from producers.errors import RefusedError
 
 
 class DeviceLock:
@@ -19,7 +19,7 @@ class DeviceLock:
         device_uuid: names the file in the temporary folder, so two cards can race at once.
 
     Raises:
-        Refused: another race holds the device (on entry).
+        RefusedError: another race holds the device (on entry).
     """
 
     def __init__(self, device_uuid: str) -> None:
@@ -31,14 +31,14 @@ class DeviceLock:
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise Refused(f"Cannot open the lock file {self.path}: {error.strerror}.") from error
+            raise RefusedError(f"Cannot open the lock file {self.path}: {error.strerror}.") from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
             os.close(self._fd)
-            raise Refused(
-                f"Another race (process {holder or 'unknown'}) holds this device; wait until it ends, or stop it."
+            raise RefusedError(
+                f"Another race (process {holder or 'unknown'}) holds this device; wait for it or stop it."
             ) from error
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)

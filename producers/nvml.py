@@ -173,5 +173,3 @@ def driver_attributes(index: int) -> tuple[int | None, int | None]:
         done = cuda.cuDeviceGetAttribute(byref(value), c_int(attribute), device) == _SUCCESS
         found.append(value.value if done else None)
     return found[0], found[1]
-
-

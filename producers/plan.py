@@ -211,11 +211,18 @@ def make_plan(  # noqa: PLR0913 - each argument is one source that a plan is mad
     Raises:
         UsageError: something that was asked for does not exist or does not fit together.
     """
-    want = {**(CUDA_DEFAULTS if cuda else CPU_DEFAULTS), **{k: v for k, v in asked.items() if k in PLAN_OPTIONS}}
+    want = {
+        **(CUDA_DEFAULTS if cuda else CPU_DEFAULTS),
+        **{k: v for k, v in asked.items() if k in PLAN_OPTIONS},
+    }
     if want["rounds"] < want["sessions"]:
-        raise UsageError(f"{want['rounds']} rounds cannot be spread over {want['sessions']} sessions; ask for more.")
+        raise UsageError(
+            f"{want['rounds']} rounds cannot be spread over {want['sessions']} sessions; ask for more."
+        )
     if not cuda and "graph" in want["mode"]:
-        raise UsageError("Timing mode 'graph' needs a CUDA device; under the interpreter only 'eager' exists.")
+        raise UsageError(
+            "Timing mode 'graph' needs a CUDA device; under the interpreter only 'eager' exists."
+        )
     cells = _cells(want, workloads)
     precisions = list(dict.fromkeys(cell.precision for cell in cells))
     required = {precision: list(policy.required(device, precision)) for precision in precisions}
@@ -278,7 +285,9 @@ def _cells(want: Asked, workloads: Mapping[str, Workload]) -> list[Cell]:
         if not globs or any(fnmatchcase(short, glob) or fnmatchcase(cell.cell_id, glob) for glob in globs):
             cells.append(cell)
     if not cells:
-        raise UsageError(f"No cell matches {', '.join(globs or ())}; --dry-run without --cells lists them all.")
+        raise UsageError(
+            f"No cell matches {', '.join(globs or ())}; --dry-run without --cells lists them all."
+        )
     return cells
 
 
@@ -348,7 +357,9 @@ def _seats(
     for precision, rivals in required.items():
         racing = [entrant for entrant in entrants if precision in entrant.precisions]
         for entrant in racing:
-            role = "control" if entrant.control_of else "required" if entrant.name in rivals else "informational"
+            role = (
+                "control" if entrant.control_of else "required" if entrant.name in rivals else "informational"
+            )
             seats.append(Seat(entrant.name, entrant.house, role, True, precision, entrant))
         for name in rivals:
             if name not in {entrant.name for entrant in racing}:

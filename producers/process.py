@@ -56,7 +56,7 @@ class Peer:
         PeerError: ``worker-did-not-start``, the program is missing or may not be run.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a process is started with
         self,
         name: str,
         command: Sequence[str],
@@ -89,10 +89,14 @@ class Peer:
                     bufsize=0,
                 )
         except OSError as error:
-            raise PeerError("worker-did-not-start", f"{program.name}: {error.strerror}", fatal=True) from error
+            raise PeerError(
+                "worker-did-not-start", f"{program.name}: {error.strerror}", fatal=True
+            ) from error
         self._selector = selectors.DefaultSelector()
-        assert self._process.stdout is not None  # noqa: S101 - for the type checker, PIPE was given
-        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker, PIPE was given
+        assert self._process.stdout is not None  # noqa: S101 - likewise
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self._selector.register(self._stdout, selectors.EVENT_READ)
 
     @property
     def pid(self) -> int:
@@ -114,10 +118,9 @@ class Peer:
         self._asked = op
         line = json.dumps({"id": self._last_id, "op": op, **fields}, separators=(",", ":")) + "\n"
         data = memoryview(line.encode())
-        assert self._process.stdin is not None  # noqa: S101 - for the type checker, PIPE was given
         try:
             while data:  # an unbuffered pipe may take less than the whole line
-                data = data[self._process.stdin.write(data) or 0 :]
+                data = data[self._stdin.write(data) or 0 :]
         except OSError as error:
             raise self._gone() from error
 
@@ -137,8 +140,7 @@ class Peer:
                 raise PeerError("worker-timeout", detail, fatal=True)
             if not self._selector.select(min(left, _POLL_S)):
                 continue
-            assert self._process.stdout is not None  # noqa: S101 - for the type checker, PIPE was given
-            chunk = self._process.stdout.read(1 << 16)
+            chunk = self._stdout.read(1 << 16)
             if not chunk:
                 raise self._gone()
             self._buffer += chunk
@@ -194,16 +196,14 @@ class Peer:
         if gently and self.alive:
             with contextlib.suppress(PeerError):
                 self.send("quit")
-            assert self._process.stdin is not None  # noqa: S101 - for the type checker, PIPE was given
             with contextlib.suppress(OSError):
-                self._process.stdin.close()
+                self._stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=_QUIT_GRACE_S)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
         self._selector.close()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        for pipe in (self._stdin, self._stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()

@@ -14,9 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from checks.policy import Policy, PolicyError, load_policy
+from rich.console import Console
+from warehouse.build import build
+from warehouse.errors import WarehouseError
+from warehouse.ids import new_run_id
+
 from producers import baseline, config, resume, summary
 from producers.budget import Budget
 from producers.contestants import registry
@@ -30,9 +33,6 @@ from producers.recorder import Recorder
 from producers.resume import RunState
 from producers.scratch import Scratch
 from producers.workloads import WORKLOADS
-from warehouse.build import build
-from warehouse.errors import WarehouseError
-from warehouse.ids import new_run_id
 
 _CANNOT_WRITE = 1
 _SHOWN_INCOMPLETE = 10
@@ -82,7 +82,9 @@ def _race(given: dict[str, Any], *, resume_id: str | None, dry_run: bool) -> int
         plan = _plan(asked, given, environment, policy, scratch)
         if dry_run:
             device = environment.device
-            summary.print_plan(plan, device=device.device, cuda=device.is_cuda, console=Console(soft_wrap=True))
+            summary.print_plan(
+                plan, device=device.device, cuda=device.is_cuda, console=Console(soft_wrap=True)
+            )
             return COMPLETE
         with DeviceLock(environment.device.device_uuid), Progress() as progress:
             if not given.get("busy-ok"):

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from warehouse.append import append
+
 from producers.environment import Environment
 from producers.plan import Cell, Seat
-from warehouse.append import append
 
 Row = dict[str, Any]
 
@@ -124,7 +125,9 @@ class Recorder:
                     "control_of": entrant.control_of if entrant else None,
                     "config_source": entrant.config_source if entrant else None,
                     "implementation": entrant.implementation if entrant else None,
-                    "interpreter": Path(entrant.interpreter).name if entrant and entrant.interpreter else None,
+                    "interpreter": Path(entrant.interpreter).name
+                    if entrant and entrant.interpreter
+                    else None,
                 }
             )
         self._append("rosters", rows)
@@ -144,7 +147,9 @@ class Recorder:
             )
         self._append("cells", rows)
 
-    def worker(self, contestant: str, session: int, hello: Mapping[str, Any], environment: Environment) -> None:
+    def worker(
+        self, contestant: str, session: int, hello: Mapping[str, Any], environment: Environment
+    ) -> None:
         """One worker's answer to hello."""
         row = {
             "run_id": self.run_id,
@@ -158,7 +163,7 @@ class Recorder:
         }
         self._append("workers", [row])
 
-    def verdict(  # noqa: PLR0913 - the identity of a verdict has this many columns
+    def verdict(  # noqa: PLR0913, PLR0917 - the identity of a verdict has this many columns
         self, cell_id: str, contestant: str, mode: str, session: int, stage: str, verdict: Mapping[str, Any]
     ) -> Row:
         """A row of ``verdicts`` (appended with :meth:`verdicts`)."""

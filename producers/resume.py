@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from warehouse.lake import scan
 
 from producers.environment import Environment
-from producers.errors import Refused, UsageError
+from producers.errors import RefusedError, UsageError
 from producers.plan import Plan
-from warehouse.lake import scan
 
 Row = dict[str, Any]
 
@@ -113,7 +113,9 @@ def find(lake: Path, run_id: str) -> RunState:
             raise UsageError(f"There is no unfinished race in {lake}; start one without --resume.")
         run_id = max(open_runs)
     if run_id not in last:
-        raise UsageError(f"There is no race '{run_id}' in {lake}; known are {', '.join(sorted(last)) or 'none'}.")
+        raise UsageError(
+            f"There is no race '{run_id}' in {lake}; known are {', '.join(sorted(last)) or 'none'}."
+        )
     if last[run_id]["event"] == "finished":
         raise UsageError(f"Race '{run_id}' is finished; a correction is a new run.")
     return read(lake, run_id)
@@ -126,13 +128,17 @@ def check_unchanged(state: RunState, environment: Environment, policy_sha256: st
     (a cell stays on the card that it was begun on).
 
     Raises:
-        Refused: naming everything that changed.
+        RefusedError: naming everything that changed.
     """
     before = state.events[0]
     now = environment.columns()
     changed = [
         f"{label} was {before[column] or 'none'} and is {now[column] or 'none'}"
-        for column, label in (("device", "device"), ("driver_version", "driver"), ("power_limit_w", "power limit"))
+        for column, label in (
+            ("device", "device"),
+            ("driver_version", "driver"),
+            ("power_limit_w", "power limit"),
+        )
         if before[column] != now[column]
     ]
     if before["policy_sha256"] != policy_sha256:
@@ -140,7 +146,7 @@ def check_unchanged(state: RunState, environment: Environment, policy_sha256: st
     if before["source_sha256"] != now["source_sha256"]:
         changed.append("the sources of dispatch or producers were edited")
     if changed:
-        raise Refused(
+        raise RefusedError(
             f"Race '{state.run_id}' cannot go on: {'; '.join(changed)}. Undo that, or start a new race."
         )
 
@@ -153,7 +159,7 @@ def check_asked(state: RunState, given: Mapping[str, Any]) -> None:
     """
     asked = state.asked
     for name, value in given.items():
-        if name in asked and asked[name] != value or name not in asked:
+        if (name in asked and asked[name] != value) or name not in asked:
             raise UsageError(
                 f"'{name}' is {_shown(value)} here and {_shown(asked.get(name))} in race '{state.run_id}'; "
                 "a resumed race keeps its plan, so leave the option out."
@@ -164,7 +170,7 @@ def check_versions(state: RunState, contestant: str, hello: Mapping[str, Any]) -
     """Refuse a worker that is not the program that was measured before in this run.
 
     Raises:
-        Refused: naming what changed.
+        RefusedError: naming what changed.
     """
     before = state.versions().get(contestant)
     if before is None:
@@ -172,9 +178,9 @@ def check_versions(state: RunState, contestant: str, hello: Mapping[str, Any]) -
     for column, was in zip(VERSION_COLUMNS, before, strict=True):
         now = hello.get(column)
         if now != was:
-            raise Refused(
-                f"Race '{state.run_id}' cannot go on: {column} of '{contestant}' was {was or 'unknown'} and is "
-                f"{now or 'unknown'}. Give it the interpreter and import paths of before, or start a new race."
+            raise RefusedError(
+                f"Race '{state.run_id}' cannot go on: {column} of '{contestant}' was {was or 'unknown'} and "
+                f"is {now or 'unknown'}. Give it the interpreter and import paths of before, or start anew."
             )
 
 
@@ -207,7 +213,12 @@ def _shown(value: Any) -> str:
 
 
 def _rows(
-    lake: Path, table: str, run_id: str | None, columns: tuple[str, ...] | None = None, *, distinct: bool = False
+    lake: Path,
+    table: str,
+    run_id: str | None,
+    columns: tuple[str, ...] | None = None,
+    *,
+    distinct: bool = False,
 ) -> list[Row]:
     """Rows of a table, of one run, from every readable file (one file at a time: schemas may grow)."""
     rows: list[Row] = []

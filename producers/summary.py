@@ -55,7 +55,9 @@ def winners(db: Path, run_id: str) -> list[dict[str, Any]]:
 
 def print_winners(rows: list[dict[str, Any]], console: Console) -> None:
     """A table of outcomes."""
-    table = Table("cell", "mode", "outcome", "winner", "margin", "interval", "why", box=None, header_style="bold")
+    table = Table(
+        "cell", "mode", "outcome", "winner", "margin", "interval", "why", box=None, header_style="bold"
+    )
     for row in rows:
         interval = "-" if row["margin_lo"] is None else f"[{row['margin_lo']:.3f}, {row['margin_hi']:.3f}]"
         table.add_row(

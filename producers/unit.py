@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from producers.crew import Crew
-from producers.errors import PeerError, Refused
+from producers.errors import PeerError, RefusedError
 from producers.outcomes import REASONS
 from producers.plan import Cell, Plan
 from producers.process import Reply
@@ -32,7 +32,7 @@ class Unit:
         session: which session.
         crew: this session's workers, weights loaded.
         recorder: makes the verdict rows.
-        check: raises Stopped between rounds when the race has to stop.
+        check: raises StoppedError between rounds when the race has to stop.
         card_columns: the card's state now as columns of ``device_states``; empty where there is no card.
     """
 
@@ -75,7 +75,11 @@ class Unit:
         return passed
 
     def measure(
-        self, modes_of: Mapping[str, Iterable[str]], ready: Iterable[str], fields: Mapping[str, Any], sha256: str
+        self,
+        modes_of: Mapping[str, Iterable[str]],
+        ready: Iterable[str],
+        fields: Mapping[str, Any],
+        sha256: str,
     ) -> None:
         """Prepare, sample, finish and release.
 
@@ -86,8 +90,8 @@ class Unit:
             sha256: of the inputs as drawn.
 
         Raises:
-            Refused: somebody received other inputs.
-            Stopped: between two rounds.
+            RefusedError: somebody received other inputs.
+            StoppedError: between two rounds.
         """
         ready = list(ready)
         for name in modes_of:
@@ -124,7 +128,7 @@ class Unit:
                 detail = f"received inputs {received}, drawn were {sha256}"
                 self.refuse(name, ALL_MODES, "prepare", PeerError("inputs-differ", detail, fatal=True))
                 self.recorder.verdicts(self.verdicts)
-                raise Refused(
+                raise RefusedError(
                     f"'{name}' received other inputs in {self.cell.cell_id} than were drawn; nothing it "
                     "would measure could be compared. Look for a worker that changes what it loads."
                 )
@@ -133,18 +137,24 @@ class Unit:
                 for mode, verdict in verdicts.items()
             }
             common = passed.pop(ALL_MODES, True)
-            racing[name] = [mode for mode in asked[name]["modes"] if common and passed.get(mode, bool(verdicts))]
+            racing[name] = [
+                mode for mode in asked[name]["modes"] if common and passed.get(mode, bool(verdicts))
+            ]
         return racing
 
     def _verdicts_of(self, name: str, answer: Reply, stage: str) -> dict[str, dict[str, Any]]:
         verdicts = answer.get("verdicts")
         if isinstance(verdicts, dict) and verdicts and all(isinstance(v, dict) for v in verdicts.values()):
             if any(v.get("reason_code") == "illegal-memory" for v in verdicts.values()):
-                self.crew.retire(name, PeerError("worker-died", "replaced after an illegal access", fatal=True))
+                self.crew.retire(
+                    name, PeerError("worker-died", "replaced after an illegal access", fatal=True)
+                )
             return verdicts
         failure = PeerError("worker-garbage", f"'{stage}' answered without verdicts", fatal=True)
         self.crew.retire(name, failure)
-        return {ALL_MODES: {"status": "refused", "reason_code": failure.reason_code, "detail": failure.detail}}
+        return {
+            ALL_MODES: {"status": "refused", "reason_code": failure.reason_code, "detail": failure.detail}
+        }
 
     def _rounds(self, mode: str, racing: set[str]) -> None:
         for round_ in self.plan.rounds_of(self.session):

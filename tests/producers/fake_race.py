@@ -2,13 +2,15 @@
 
 Run as ``python fake_race.py OPTIONS...``. FAKE_CONTESTANTS in the environment is JSON: name -> {house,
 options}; FAKE_UUID names the card; FAKE_SOURCES is the hash of the sources;
-FAKE_STOP_AFTER stops the race cleanly after that many units.
+FAKE_STOP_AFTER stops the race cleanly after that many units, FAKE_FULL_AFTER fills the disk.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ from pathlib import Path
 from producers import race
 from producers.contestants import Registration
 from producers.environment import CPU_DEVICE, Device, Environment, Sources
-from producers.errors import Stopped
+from producers.errors import StoppedError
 from producers.recorder import Recorder, Row
 from producers.scratch import Scratch
 
@@ -39,7 +41,10 @@ class FakeScratch(Scratch):
 def fake_registry() -> dict[str, Registration]:
     """The contestants of FAKE_CONTESTANTS over the default ones."""
     told = {**DEFAULT, **json.loads(os.environ.get("FAKE_CONTESTANTS", "{}"))}
-    return {name: Registration("fake:Fake", str(c["house"]), dict(c["options"]), "fixed") for name, c in told.items()}
+    return {
+        name: Registration("fake:Fake", str(c["house"]), dict(c["options"]), "fixed")
+        for name, c in told.items()
+    }
 
 
 def fake_detect(device_index: int | None = None) -> Environment:
@@ -56,13 +61,22 @@ class StoppingRecorder(Recorder):
     units = 0
 
     def unit(self, *rows: Sequence[Row]) -> None:  # type: ignore[override]
+        if str(self.units) == os.environ.get("FAKE_FULL_AFTER"):
+            # A limit on the size of a file stands in for the full disk: writing beyond it fails alike.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (512, resource.RLIM_INFINITY))
         super().unit(*rows)
         self.units += 1
         if str(self.units) == os.environ.get("FAKE_STOP_AFTER"):
-            raise Stopped("The test stops here.")
+            raise StoppedError("The test stops here.")
 
 
-FAKES = {"Recorder": StoppingRecorder, "Scratch": FakeScratch, "registry": fake_registry, "detect": fake_detect}
+FAKES = {
+    "Recorder": StoppingRecorder,
+    "Scratch": FakeScratch,
+    "registry": fake_registry,
+    "detect": fake_detect,
+}
 
 
 if __name__ == "__main__":

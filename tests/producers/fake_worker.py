@@ -65,12 +65,16 @@ class Worker:
     def proper(self, op: str, request: Message) -> Message:
         """What a good worker says."""
         if op == "hello":
-            return {"python_version": "3", "package_version": self.options.get("version", "1"), "pid": os.getpid()}
+            return {
+                "python_version": "3",
+                "package_version": self.options.get("version", "1"),
+                "pid": os.getpid(),
+            }
         if op == "prepare":
             passed = {"status": "passed", "relative_error": 0.001, "tolerance": request["tolerance"]}
             return {
                 "inputs_sha256": sha256(request["cell"]["cell_id"], self.options.get("seed", 0)),
-                "verdicts": {mode: passed for mode in request["modes"]},
+                "verdicts": dict.fromkeys(request["modes"], passed),
             }
         if op == "sample":
             time_us = self.options.get("time_us", 10.0)

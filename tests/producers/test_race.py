@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 CELL_1 = "interpreter-small/bf16/uniform/1"
 CELL_4 = "interpreter-small/bf16/uniform/4"
 
@@ -17,34 +14,41 @@ CELL_4 = "interpreter-small/bf16/uniform/4"
 def test_a_race_records_everything_once_and_in_order(fake_race, small):
     done = fake_race(*small)
 
-    assert (0, "") == (done.returncode, done.stdout)
-    assert [("started", 0), ("finished", 1)] == fake_race.query(
-        "SELECT event, event_seq FROM runs ORDER BY event_seq"
-    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert fake_race.query("SELECT event, event_seq FROM runs ORDER BY event_seq") == [
+        ("started", 0),
+        ("finished", 1),
+    ]
     # 2 cells x 4 rounds x 2 samples for each contestant, every key once.
-    assert [("dispatch", 16, 16), ("dispatch-control", 16, 16), ("example", 16, 16)] == fake_race.query(
+    assert fake_race.query(
         "SELECT contestant, count(*), count(DISTINCT (cell_id, timing_mode, round, sample)) "
         "FROM samples GROUP BY contestant ORDER BY contestant"
-    )
-    assert [(0, 0), (0, 1), (1, 2), (1, 3)] == fake_race.query(
-        "SELECT DISTINCT session, round FROM samples ORDER BY ALL"
-    )
-    assert [(0,)] == fake_race.query(
+    ) == [("dispatch", 16, 16), ("dispatch-control", 16, 16), ("example", 16, 16)]
+    assert fake_race.query("SELECT DISTINCT session, round FROM samples ORDER BY ALL") == [
+        (0, 0),
+        (0, 1),
+        (1, 2),
+        (1, 3),
+    ]
+    assert fake_race.query(
         "SELECT count(*) FROM samples WHERE (SELECT max(recorded_at) FROM verdicts WHERE stage = 'timed-output') "
         "< (SELECT recorded_at FROM runs WHERE event = 'started')"
-    )
-    assert [(CELL_1, 2, 1000), (CELL_4, 2, 1000)] == fake_race.query(
-        "SELECT cell_id, distinct_experts, weight_bytes FROM cells ORDER BY cell_id"
-    )
-    assert [
+    ) == [(0,)]
+    assert fake_race.query("SELECT cell_id, distinct_experts, weight_bytes FROM cells ORDER BY cell_id") == [
+        (CELL_1, 2, 1000),
+        (CELL_4, 2, 1000),
+    ]
+    assert fake_race.query(
+        "SELECT contestant, role, entered, control_of FROM rosters ORDER BY contestant"
+    ) == [
         ("dispatch", "required", True, None),
         ("dispatch-control", "control", True, "dispatch"),
         ("example", "required", True, None),
-    ] == fake_race.query("SELECT contestant, role, entered, control_of FROM rosters ORDER BY contestant")
-    assert [(1,)] == fake_race.query(
+    ]
+    assert fake_race.query(
         "SELECT count(*) FROM runs JOIN policies USING (policy_sha256) WHERE event = 'started'"
-    )
-    assert [(6,)] == fake_race.query("SELECT count(*) FROM workers")
+    ) == [(1,)]
+    assert fake_race.query("SELECT count(*) FROM workers") == [(6,)]
 
 
 def test_rounds_are_shuffled_and_positions_recorded(fake_race, small):
@@ -85,14 +89,14 @@ def test_who_fails_is_refused_and_the_others_go_on(fake_race, small, fault, reas
     done = fake_race(*small, "--rounds=2", "--worker-timeout=1.5")
 
     assert exit_code == done.returncode, done.stderr
-    assert [("dispatch", 8), ("dispatch-control", 8)] == fake_race.query(
+    assert fake_race.query(
         "SELECT contestant, count(*) FROM samples GROUP BY contestant ORDER BY contestant"
-    )
+    ) == [("dispatch", 8), ("dispatch-control", 8)]
     assert (reason, whose) in fake_race.query(
         "SELECT DISTINCT reason_code, fault FROM verdicts WHERE status = 'refused' AND contestant = 'example'"
     )
     cells = fake_race.query("SELECT DISTINCT cell_id FROM verdicts WHERE status = 'refused' ORDER BY cell_id")
-    assert [(CELL_1,), (CELL_4,)] == cells
+    assert cells == [(CELL_1,), (CELL_4,)]
     assert "Traceback" not in done.stderr
 
 
@@ -102,16 +106,18 @@ def test_a_worker_that_dies_once_is_started_again_for_the_next_cell(fake_race, s
     fake_race(*small, "--rounds=4", "--sessions=1")
 
     # Rounds 0 to 2 of the first cell were sampled, then it died: none of them stays.
-    assert [(CELL_1, "worker-died")] == fake_race.query(
+    assert fake_race.query(
         "SELECT DISTINCT cell_id, reason_code FROM verdicts WHERE status = 'refused' AND cell_id LIKE '%/1'"
+    ) == [(CELL_1, "worker-died")]
+    assert (
+        fake_race.query(f"SELECT * FROM samples WHERE contestant = 'example' AND cell_id = '{CELL_1}'") == []
     )
-    assert [] == fake_race.query(f"SELECT * FROM samples WHERE contestant = 'example' AND cell_id = '{CELL_1}'")
-    assert [] == fake_race.query(
-        "SELECT * FROM verdicts WHERE contestant = 'dispatch' AND status = 'refused'"
+    assert (
+        fake_race.query("SELECT * FROM verdicts WHERE contestant = 'dispatch' AND status = 'refused'") == []
     )
-    assert [(4,)] == fake_race.query(
+    assert fake_race.query(
         f"SELECT count(DISTINCT round) FROM samples WHERE contestant = 'dispatch' AND cell_id = '{CELL_1}'"
-    )
+    ) == [(4,)]
 
 
 def test_own_fault_is_not_run_again_in_later_sessions(fake_race, small):
@@ -119,20 +125,20 @@ def test_own_fault_is_not_run_again_in_later_sessions(fake_race, small):
 
     fake_race(*small)
 
-    assert [(0,)] == fake_race.query("SELECT DISTINCT session FROM verdicts WHERE status = 'refused'")
-    assert [(0,)] == fake_race.query("SELECT DISTINCT session FROM workers WHERE contestant = 'example'")
+    assert fake_race.query("SELECT DISTINCT session FROM verdicts WHERE status = 'refused'") == [(0,)]
+    assert fake_race.query("SELECT DISTINCT session FROM workers WHERE contestant = 'example'") == [(0,)]
 
 
 def test_a_required_rival_left_out_makes_every_cell_incomplete(fake_race, small):
     done = fake_race(*small, "--leave-out=example")
 
-    assert 3 == done.returncode
-    assert [("example", "required", False)] == fake_race.query(
-        "SELECT contestant, role, entered FROM rosters WHERE NOT entered"
-    )
-    assert [(CELL_1, "left-out", "environment"), (CELL_4, "left-out", "environment")] == fake_race.query(
+    assert done.returncode == 3
+    assert fake_race.query("SELECT contestant, role, entered FROM rosters WHERE NOT entered") == [
+        ("example", "required", False)
+    ]
+    assert fake_race.query(
         "SELECT cell_id, reason_code, fault FROM verdicts WHERE status = 'refused' ORDER BY cell_id"
-    )
+    ) == [(CELL_1, "left-out", "environment"), (CELL_4, "left-out", "environment")]
 
 
 def test_other_inputs_than_drawn_stop_the_race(fake_race, small):
@@ -140,10 +146,12 @@ def test_other_inputs_than_drawn_stop_the_race(fake_race, small):
 
     done = fake_race(*small)
 
-    assert 5 == done.returncode
+    assert done.returncode == 5
     assert "'example' received other inputs in interpreter-small/bf16/uniform/4" in done.stderr
-    assert [("interrupted",)] == fake_race.query("SELECT event FROM runs WHERE event_seq = 1")
-    assert [("inputs-differ",)] == fake_race.query("SELECT reason_code FROM verdicts WHERE status = 'refused'")
+    assert fake_race.query("SELECT event FROM runs WHERE event_seq = 1") == [("interrupted",)]
+    assert fake_race.query("SELECT reason_code FROM verdicts WHERE status = 'refused'") == [
+        ("inputs-differ",)
+    ]
 
 
 def test_no_folder_of_the_machine_enters_the_lake(fake_race, small):
@@ -152,7 +160,7 @@ def test_no_folder_of_the_machine_enters_the_lake(fake_race, small):
     fake_race(*small)
 
     details = fake_race.query("SELECT DISTINCT detail FROM verdicts WHERE reason_code = 'worker-died'")
-    assert [("ended during 'sample' with signal SIGKILL: about to die in kernel.py",)] == details
+    assert details == [("ended during 'sample' with signal SIGKILL: about to die in kernel.py",)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -167,23 +175,23 @@ def test_a_signal_stops_cleanly_and_resume_completes(fake_race, small, number):
     race.send_signal(number)
     said = race.communicate(timeout=30)[1]
 
-    assert 4 == race.returncode, said
+    assert race.returncode == 4, said
     assert [("stopped", f"{number.name} came.")] == fake_race.query(
         "SELECT event, detail FROM runs WHERE event_seq = 1"
     )
     fake_race.contestants(example={})
-    assert 0 == fake_race(*small, "--rounds=8", "--resume").returncode
-    assert [("dispatch", 32), ("dispatch-control", 32), ("example", 32)] == fake_race.query(
+    assert fake_race(*small, "--rounds=8", "--resume").returncode == 0
+    assert fake_race.query(
         "SELECT contestant, count(*) FROM samples GROUP BY contestant ORDER BY contestant"
-    )
+    ) == [("dispatch", 32), ("dispatch-control", 32), ("example", 32)]
 
 
 def test_a_spent_budget_stops_with_its_own_exit_code(fake_race, small):
     done = fake_race(*small, "--budget-usd=0.000001", "--rate-usd-per-h=3.6")
 
-    assert 4 == done.returncode
+    assert done.returncode == 4
     assert "The budget is used up" in done.stderr
-    assert [("stopped",)] == fake_race.query("SELECT event FROM runs WHERE event_seq = 1")
+    assert fake_race.query("SELECT event FROM runs WHERE event_seq = 1") == [("stopped",)]
     ((basis, rate, amount, period),) = fake_race.query(
         "SELECT basis, rate_usd_per_h, amount_usd, period_s FROM costs"
     )
@@ -193,7 +201,7 @@ def test_a_spent_budget_stops_with_its_own_exit_code(fake_race, small):
 def test_dry_run_starts_nothing_and_writes_nothing(fake_race, small):
     done = fake_race(*small, "--dry-run", "--leave-out=example")
 
-    assert 0 == done.returncode
+    assert done.returncode == 0
     assert CELL_4 in done.stdout
     assert "LEFT OUT" in done.stdout
     assert not fake_race.lake.exists()
@@ -207,7 +215,7 @@ def test_one_race_for_each_device(fake_race, small):
         assert first.poll() is None
     try:
         second = fake_race(*small)
-        assert 5 == second.returncode, second.stderr
+        assert second.returncode == 5, second.stderr
         assert f"Another race (process {first.pid}) holds this device" in second.stderr
     finally:
         first.send_signal(signal.SIGTERM)
@@ -243,27 +251,27 @@ def test_one_race_for_each_device(fake_race, small):
 def test_a_wrong_option_is_one_sentence(fake_race, options, sentence):
     done = fake_race(*options)
 
-    assert 2 == done.returncode
+    assert done.returncode == 2
     assert sentence in done.stderr
-    assert 1 == len(done.stderr.splitlines()), done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
     assert not fake_race.lake.exists()
 
 
 def test_a_missing_interpreter_is_a_refusal(fake_race, small):
     done = fake_race(*small, "--interpreter=example=/no/such/python")
 
-    assert 3 == done.returncode
-    assert [("worker-did-not-start", "no program at python")] == fake_race.query(
-        "SELECT DISTINCT reason_code, detail FROM verdicts WHERE status = 'refused'"
-    )
-    assert [("python",)] == fake_race.query("SELECT interpreter FROM rosters WHERE contestant = 'example'")
+    assert done.returncode == 3
+    assert fake_race.query("SELECT DISTINCT reason_code, detail FROM verdicts WHERE status = 'refused'") == [
+        ("worker-did-not-start", "no program at python")
+    ]
+    assert fake_race.query("SELECT interpreter FROM rosters WHERE contestant = 'example'") == [("python",)]
 
 
 def test_a_lake_that_cannot_be_written_is_one_sentence(fake_race, small):
     # /proc takes no new folder from anybody, root included.
     done = fake_race(*small, "--lake=/proc/lake")
 
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "/proc/lake" in done.stderr.splitlines()[-1]
     assert done.stderr.splitlines()[-1].startswith("race: ")
 
@@ -273,29 +281,22 @@ def test_a_lake_that_is_a_file_is_one_sentence(fake_race, small):
 
     done = fake_race(*small)
 
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert str(fake_race.lake) in done.stderr
 
 
 def test_a_full_disk_is_one_sentence_and_the_race_resumes(fake_race, small):
-    # A limit on the size of a file stands in for the full disk: writing beyond it fails alike.
-    site = fake_race.folder / "site"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(
-        "import resource, signal\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))\n"
-    )
-    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
-    race = fake_race.start(*small, PYTHONPATH=path)
+    race = fake_race.start(*small, FAKE_FULL_AFTER="2")
 
     said = race.communicate(timeout=60)[1]
 
-    assert 1 == race.returncode, said
+    assert race.returncode == 1, said
+    assert said.splitlines()[-1].startswith("race: ")
     assert "Traceback" not in said
-    assert 0 == fake_race(*small, "--resume").returncode
-    assert [("dispatch", 16), ("dispatch-control", 16), ("example", 16)] == fake_race.query(
+    assert fake_race.query("SELECT count(*) FROM samples") == [(24,)]
+    assert fake_race(*small, "--resume").returncode == 0
+    assert fake_race.query(
         "SELECT contestant, count(DISTINCT (cell_id, round, sample)) FROM samples "
         "GROUP BY contestant ORDER BY contestant"
-    )
+    ) == [("dispatch", 16), ("dispatch-control", 16), ("example", 16)]

@@ -16,8 +16,12 @@ EVENTS = "SELECT event FROM runs ORDER BY event_seq"
 def stopped(fake_race, small):
     """A race that stopped after three of its four units (both cells of session 0, one of session 1)."""
     done = fake_race(*small, FAKE_STOP_AFTER="3")
-    assert (4, "race: The test stops here.") == (done.returncode, done.stderr.splitlines()[-1])
-    assert [("dispatch", 12, 12), ("dispatch-control", 12, 12), ("example", 12, 12)] == fake_race.query(COUNTS)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (4, "race: The test stops here.")
+    assert fake_race.query(COUNTS) == [
+        ("dispatch", 12, 12),
+        ("dispatch-control", 12, 12),
+        ("example", 12, 12),
+    ]
     return fake_race
 
 
@@ -26,11 +30,11 @@ def test_resume_measures_what_is_missing_and_nothing_else(stopped):
 
     done = stopped("--resume")
 
-    assert 0 == done.returncode, done.stderr
+    assert done.returncode == 0, done.stderr
     assert "1 units" in done.stderr
-    assert COMPLETE == stopped.query(COUNTS)
+    assert stopped.query(COUNTS) == COMPLETE
     assert set(before) < set(stopped.query("SELECT * FROM samples"))
-    assert [("started",), ("stopped",), ("resumed",), ("finished",)] == stopped.query(EVENTS)
+    assert stopped.query(EVENTS) == [("started",), ("stopped",), ("resumed",), ("finished",)]
     for table, keys in (
         ("rosters", "run_id, contestant, precision"),
         ("cells", "run_id, cell_id"),
@@ -38,13 +42,13 @@ def test_resume_measures_what_is_missing_and_nothing_else(stopped):
         ("verdicts", "run_id, cell_id, contestant, timing_mode, session, stage"),
     ):
         twice = f"SELECT {keys} FROM {table} GROUP BY {keys} HAVING count(*) > 1"
-        assert [] == stopped.query(twice), table
+        assert stopped.query(twice) == [], table
 
 
 def test_resume_of_a_named_run_with_the_same_options(stopped, small):
     ((run_id,),) = stopped.query("SELECT DISTINCT run_id FROM runs")
 
-    assert 0 == stopped(*small, f"--resume={run_id}").returncode
+    assert stopped(*small, f"--resume={run_id}").returncode == 0
 
 
 def test_a_finished_run_is_not_resumed(stopped):
@@ -62,23 +66,25 @@ def test_a_finished_run_is_not_resumed(stopped):
 def test_an_unknown_run_is_named_with_the_known_ones(stopped):
     done = stopped("--resume=20200101T000000Z-00000000")
 
-    assert 2 == done.returncode
+    assert done.returncode == 2
     ((run_id,),) = stopped.query("SELECT DISTINCT run_id FROM runs")
-    assert f"There is no race '20200101T000000Z-00000000' in {stopped.lake}; known are {run_id}." in done.stderr
+    assert (
+        f"There is no race '20200101T000000Z-00000000' in {stopped.lake}; known are {run_id}." in done.stderr
+    )
 
 
 def test_another_plan_is_refused(stopped):
     done = stopped("--resume", "--rounds=8")
 
-    assert 2 == done.returncode
+    assert done.returncode == 2
     assert "'rounds' is 8 here and 4 in race" in done.stderr
-    assert [("started",), ("stopped",)] == stopped.query(EVENTS)
+    assert stopped.query(EVENTS) == [("started",), ("stopped",)]
 
 
 def test_edited_sources_are_refused(stopped):
     done = stopped("--resume", FAKE_SOURCES="sources-two")
 
-    assert 5 == done.returncode
+    assert done.returncode == 5
     assert "cannot go on: the sources of dispatch or producers were edited." in done.stderr
 
 
@@ -91,7 +97,7 @@ def test_an_edited_policy_is_refused(stopped, monkeypatch):
 
     done = stopped("--resume")
 
-    assert 5 == done.returncode
+    assert done.returncode == 5
     assert "cannot go on: the policy was edited." in done.stderr
 
 
@@ -100,10 +106,10 @@ def test_another_version_of_a_contestant_is_refused(stopped):
 
     done = stopped("--resume")
 
-    assert 5 == done.returncode
+    assert done.returncode == 5
     assert "package_version of 'example' was 1 and is 2" in done.stderr
     assert ("interrupted",) in stopped.query(EVENTS)
-    assert [("example", 12, 12)] == stopped.query(COUNTS)[2:]
+    assert stopped.query(COUNTS)[2:] == [("example", 12, 12)]
 
 
 def test_on_another_card_only_whole_cells_are_added(fake_race, small):
@@ -111,18 +117,22 @@ def test_on_another_card_only_whole_cells_are_added(fake_race, small):
 
     done = fake_race("--resume", FAKE_UUID="cpu-two")
 
-    assert 3 == done.returncode
+    assert done.returncode == 3
     assert "1 cells were begun on another card" in done.stderr
     # The first cell keeps its one session; the second has both of its own, under session numbers of their own.
-    assert [("interpreter-small/bf16/uniform/1", 0), ("interpreter-small/bf16/uniform/4", 2)] == fake_race.query(
-        "SELECT cell_id, min(session) FROM samples GROUP BY cell_id ORDER BY cell_id"
-    )
-    assert [(0, "cpu-one"), (2, "cpu-two"), (3, "cpu-two")] == fake_race.query(
+    assert fake_race.query("SELECT cell_id, min(session) FROM samples GROUP BY cell_id ORDER BY cell_id") == [
+        ("interpreter-small/bf16/uniform/1", 0),
+        ("interpreter-small/bf16/uniform/4", 2),
+    ]
+    assert fake_race.query(
         "SELECT DISTINCT session, device_uuid FROM workers WHERE contestant = 'example' ORDER BY session"
-    )
-    assert [(0,), (1,), (2,), (3,)] == fake_race.query(
-        "SELECT DISTINCT round FROM samples WHERE cell_id LIKE '%/4' ORDER BY round"
-    )
+    ) == [(0, "cpu-one"), (2, "cpu-two"), (3, "cpu-two")]
+    assert fake_race.query("SELECT DISTINCT round FROM samples WHERE cell_id LIKE '%/4' ORDER BY round") == [
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+    ]
 
 
 def test_and_back_on_the_first_card_the_rest_is_measured(fake_race, small):
@@ -131,5 +141,5 @@ def test_and_back_on_the_first_card_the_rest_is_measured(fake_race, small):
 
     done = fake_race("--resume")
 
-    assert 0 == done.returncode, done.stderr
-    assert COMPLETE == fake_race.query(COUNTS)
+    assert done.returncode == 0, done.stderr
+    assert fake_race.query(COUNTS) == COMPLETE
