@@ -1,0 +1,23 @@
+"""The suites, each a list of rules over the warehouse's views. No heavy import."""
+
+from checks.model import Rule, Suite
+from checks.suites.claims import CLAIMS
+from checks.suites.gate import GATE
+from checks.suites.inmodel import COST, DECODE
+from checks.suites.integrity import INTEGRITY
+from checks.suites.points import POINTS
+from checks.suites.race import RACE
+from checks.suites.serving import SERVING
+
+SUITES: dict[str, Suite] = {
+    s.name: s for s in (INTEGRITY, RACE, GATE, DECODE, SERVING, COST, POINTS, CLAIMS)
+}
+
+
+def rule_of(rule_id: str) -> Rule:
+    """The rule with that id.
+
+    Raises:
+        KeyError: no suite has it.
+    """
+    return {r.id: r for s in SUITES.values() for r in s.rules}[rule_id]
