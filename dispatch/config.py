@@ -1,0 +1,206 @@
+"""Which tiles a call runs with, and where that choice came from.
+
+A :class:`Problem` is the shape of a call and the device it runs on. :func:`model_config` derives tiles
+from both without any table; :mod:`dispatch.tables` has measured ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dispatch.precision import Precision
+
+# Shared memory that one thread block can have, in bytes, by compute capability (CUDA programming guide,
+# table of technical specifications). A capability that is missing counts as the smallest.
+_SHARED_BYTES = {(8, 0): 166_912, (8, 7): 166_912, (9, 0): 232_448, (10, 0): 232_448, (10, 3): 232_448}
+_SMALLEST_SHARED_BYTES = 101_376
+# A tile narrower than this leaves Hopper's wgmma unused unless the weights are its first operand.
+_WGMMA_ROWS = 64
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What the choice of tiles depends on.
+
+    Attributes:
+        name: as torch reports it; 'cpu-interpreter' under Triton's interpreter.
+        capability: compute capability; (0, 0) under the interpreter.
+        sm_count: streaming multiprocessors.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    sm_count: int
+
+    @property
+    def interpreted(self) -> bool:
+        """Whether Triton interprets the kernels on the host."""
+        return self.capability == (0, 0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory that one thread block can have."""
+        return _SHARED_BYTES.get(self.capability, _SMALLEST_SHARED_BYTES)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The shape of a call.
+
+    Attributes:
+        tokens: M.
+        top_k: k.
+        experts: E.
+        hidden: H.
+        intermediate: I.
+        precision: number format.
+        device: what it runs on.
+    """
+
+    tokens: int
+    top_k: int
+    experts: int
+    hidden: int
+    intermediate: int
+    precision: Precision
+    device: DeviceFacts
+
+    @property
+    def slots(self) -> int:
+        """Rows that the matrix products see: one for each token and choice."""
+        return self.tokens * self.top_k
+
+    @property
+    def active_experts(self) -> float:
+        """Experts that ``tokens`` uniform draws of ``top_k`` out of ``experts`` touch, in expectation."""
+        missed = (1 - min(self.top_k, self.experts) / self.experts) ** self.tokens
+        return self.experts * (1 - missed)
+
+    @property
+    def rows_per_expert(self) -> float:
+        """Mean rows of an expert that has any, under uniform routing."""
+        return self.slots / self.active_experts if self.slots else 0.0
+
+
+@dataclass(frozen=True)
+class TileConfig:
+    """Tiles of one of the two matrix products.
+
+    Attributes:
+        block_m: rows (token slots) of a tile.
+        block_n: output channels of a tile.
+        block_k: length of one step along the reduction.
+        num_warps: warps of a program.
+        num_stages: depth of the load pipeline.
+        group_m: row tiles that run beside each other before the next channel tile; shares weights in L2.
+        swap_ab: weights as the first operand of the product, so that few rows still fill wgmma.
+    """
+
+    block_m: int
+    block_n: int
+    block_k: int
+    num_warps: int = 4
+    num_stages: int = 3
+    group_m: int = 1
+    swap_ab: bool = False
+
+
+@dataclass(frozen=True)
+class MoeConfig:
+    """Tiles of a call, and where they came from.
+
+    Attributes:
+        gate_up: first product, gate and up together; its tile has ``block_n`` channels of each.
+        down: second product.
+        source: ``model``, ``tuned`` (this token count was measured), ``interpolated`` (a neighbour was), or
+            ``interpreter``.
+        detail: one phrase about the source, for the log.
+        tuned_triton_version: of the table that it came from.
+    """
+
+    gate_up: TileConfig
+    down: TileConfig
+    source: str
+    detail: str = ""
+    tuned_triton_version: str | None = None
+
+    @property
+    def block_m(self) -> int:
+        """Row-tile height; both products walk one schedule, so it is the same in both."""
+        return self.gate_up.block_m
+
+
+def model_config(problem: Problem) -> MoeConfig:
+    """Tiles for a shape that nobody measured.
+
+    The height of a tile follows the mean rows of an expert: padding costs matrix rate, a second tile of
+    an expert reads its weights again. Few rows are a stream of weights, which wants bytes in flight: a
+    long step, a deep pipeline, and the weights as first operand. Many rows want large tiles.
+    """
+    if problem.device.interpreted:
+        return _interpreter_config(problem)
+    rows = problem.rows_per_expert
+    one_byte = problem.precision.int8_weights
+    if rows <= 12:  # noqa: PLR2004 - two thirds of a 16-row tile: most experts need a single one
+        block_m = 16
+    elif rows <= 24:  # noqa: PLR2004
+        block_m = 32
+    elif rows <= 96:  # noqa: PLR2004 - two 64-row tiles pad less than one of 128
+        block_m = 64
+    else:
+        block_m = 128
+    if block_m < _WGMMA_ROWS:
+        tile = TileConfig(block_m, 64, 128, 4, 4, swap_ab=True)
+        gate_up = down = tile
+    elif block_m == _WGMMA_ROWS:
+        gate_up = TileConfig(64, 64, 128 if one_byte else 64, 4, 3)
+        down = TileConfig(64, 128, 128 if one_byte else 64, 4, 3)
+    else:
+        # Two accumulators of 128 x 128 float32 are 128 registers a thread over 8 warps.
+        gate_up = TileConfig(128, 128, 64, 8, 3, group_m=4)
+        down = TileConfig(128, 128, 64, 8, 4, group_m=4)
+    gate_up, down = (fit(tile, problem, matrices) for tile, matrices in ((gate_up, 2), (down, 1)))
+    return MoeConfig(gate_up, down, "model", f"{rows:.1f} rows an expert")
+
+
+def fit(tile: TileConfig, problem: Problem, matrices: int) -> TileConfig:
+    """``tile`` with as many stages, and as long a step, as the device's shared memory holds.
+
+    Args:
+        tile: what is wanted.
+        problem: the precision says the bytes of an element, the device what there is.
+        matrices: weight tiles of a step: 2 for gate and up, 1 for down.
+    """
+    while shared_bytes(tile, problem.precision, matrices) > problem.device.shared_bytes:
+        if tile.num_stages > 2:  # noqa: PLR2004 - under two stages nothing overlaps
+            tile = replace(tile, num_stages=tile.num_stages - 1)
+        elif tile.block_k > 32:  # noqa: PLR2004 - the least K of an int8 product
+            tile = replace(tile, block_k=tile.block_k // 2)
+        else:
+            return tile
+    return tile
+
+
+def shared_bytes(tile: TileConfig, precision: Precision, matrices: int) -> int:
+    """Shared memory of the load pipeline: one row tile and ``matrices`` weight tiles for each stage."""
+    row_bytes = tile.block_m * (1 if precision.int8_activations else 2)
+    weight_bytes = matrices * tile.block_n * (1 if precision.int8_weights else 2)
+    return tile.num_stages * tile.block_k * (row_bytes + weight_bytes)
+
+
+def _interpreter_config(problem: Problem) -> MoeConfig:
+    """Large tiles: the interpreter pays for each operation, hardly for its size."""
+
+    def tile(channels: int, reduction: int) -> TileConfig:
+        block_m = min(64, _power_of_2(max(16, int(problem.rows_per_expert))))
+        # A step of at most 512 keeps sums of int8 products exact in float32, see accumulate().
+        return TileConfig(block_m, min(256, _power_of_2(channels)), min(512, _power_of_2(reduction)))
+
+    return MoeConfig(
+        tile(problem.intermediate, problem.hidden), tile(problem.hidden, problem.intermediate), "interpreter"
+    )
+
+
+def _power_of_2(n: int) -> int:
+    """The smallest power of two that is at least ``n`` and 16."""
+    return max(16, 1 << (n - 1).bit_length())

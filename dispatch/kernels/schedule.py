@@ -1,0 +1,137 @@
+"""The schedule: token slots sorted by expert, cut into row tiles, built on the device in one launch.
+
+One program an expert. Each counts the slots of all experts (integers: the order cannot matter), so that it
+knows where its own begin without waiting for another program; then it writes its tiles and its slots, in
+ascending order. The launch depends on E alone, and the sizes of the buffers on M, k and E: nothing has to be
+read back on the host.
+
+    order [slots] int32           slot (token * k + choice) at each place, experts ascending
+    tiles [1 + max_tiles, 4] int32   row 0: number of tiles, number of scheduled rows; then for each tile
+                                  expert, first place, end place, unused
+"""
+
+# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from dispatch.config import Problem
+
+_SLOTS_PER_STEP = 1024
+_TILES_PER_STEP = 64
+# The least number of bins that the histogram is given.
+_LEAST_BINS = 64
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Buffers of a schedule, see the module's text.
+
+    Attributes:
+        order: [slots] int32.
+        tiles: [1 + max_tiles, 4] int32.
+        max_tiles: row tiles that there can be, whatever the ids are.
+    """
+
+    order: torch.Tensor
+    tiles: torch.Tensor
+    max_tiles: int
+
+
+def max_row_tiles(slots: int, experts: int, block_m: int) -> int:
+    """The most row tiles that ``slots`` can need over ``experts``: each expert rounds up on its own.
+
+    The sum of ceil(c / block_m) over experts with c > 0 is at most (slots + n (block_m - 1)) / block_m, and n
+    is at most the smaller of slots and experts.
+    """
+    return (slots + min(slots, experts) * (block_m - 1)) // block_m
+
+
+def build_schedule(
+    topk_ids: torch.Tensor, out_of_range: torch.Tensor, problem: Problem, block_m: int
+) -> Schedule:
+    """Sort the slots of ``topk_ids`` [M, k] (contiguous, int32 or int64) by expert.
+
+    Ids under 0 are left out. Ids of E and above are left out, and ``out_of_range`` [1] int32 is set to 1.
+    """
+    order = torch.empty(problem.slots, dtype=torch.int32, device=topk_ids.device)
+    max_tiles = max_row_tiles(problem.slots, problem.experts, block_m)
+    tiles = torch.empty((1 + max_tiles, 4), dtype=torch.int32, device=topk_ids.device)
+    schedule_kernel[(problem.experts,)](
+        topk_ids,
+        order,
+        tiles,
+        out_of_range,
+        problem.slots,
+        problem.experts,
+        BLOCK_M=block_m,
+        BINS=max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1)),
+        STEP=_SLOTS_PER_STEP,
+        TILE_STEP=_TILES_PER_STEP,
+    )
+    return Schedule(order, tiles, max_tiles)
+
+
+@triton.jit(do_not_specialize=["slots", "experts"])
+def schedule_kernel(
+    ids_ptr,
+    order_ptr,
+    tiles_ptr,
+    out_of_range_ptr,
+    slots,
+    experts,
+    BLOCK_M: tl.constexpr,
+    BINS: tl.constexpr,
+    STEP: tl.constexpr,
+    TILE_STEP: tl.constexpr,
+):
+    """Program e places the slots and tiles of expert e; grid (E,)."""
+    expert = tl.program_id(0)
+    offsets = tl.arange(0, STEP)
+    bins = tl.arange(0, BINS)
+
+    counts = tl.zeros((BINS,), dtype=tl.int32)
+    too_large = 0
+    for start in range(0, slots, STEP):
+        inside = offsets < slots - start
+        ids = tl.load(ids_ptr + start + offsets, mask=inside, other=-1)
+        usable = (ids >= 0) & (ids < experts)
+        # Bin E takes what is left out; it is never counted as an expert.
+        counts += tl.histogram(tl.where(usable, ids, experts).to(tl.int32), BINS)
+        too_large = tl.maximum(too_large, tl.max((ids >= experts).to(tl.int32), axis=0))
+    counts = tl.where(bins < experts, counts, 0)
+    tiles = (counts + BLOCK_M - 1) // BLOCK_M
+
+    if expert == 0:
+        tl.store(tiles_ptr, tl.sum(tiles, axis=0))
+        tl.store(tiles_ptr + 1, tl.sum(counts, axis=0))
+        if too_large > 0:
+            tl.store(out_of_range_ptr, 1)
+
+    before = bins < expert
+    first_row = tl.sum(tl.where(before, counts, 0), axis=0)
+    first_tile = tl.sum(tl.where(before, tiles, 0), axis=0)
+    end_row = first_row + tl.sum(tl.where(bins == expert, counts, 0), axis=0)
+    own_tiles = tl.sum(tl.where(bins == expert, tiles, 0), axis=0)
+    for start in range(0, own_tiles, TILE_STEP):
+        tile = start + tl.arange(0, TILE_STEP)
+        entry = tiles_ptr + (1 + first_tile + tile).to(tl.int64) * 4
+        row = first_row + tile * BLOCK_M
+        own = tile < own_tiles
+        tl.store(entry, tl.zeros((TILE_STEP,), dtype=tl.int32) + expert, mask=own)
+        tl.store(entry + 1, row, mask=own)
+        tl.store(entry + 2, tl.minimum(row + BLOCK_M, end_row), mask=own)
+
+    place = first_row
+    for start in range(0, slots, STEP):
+        inside = offsets < slots - start
+        ids = tl.load(ids_ptr + start + offsets, mask=inside, other=-1)
+        own = (ids == expert).to(tl.int32)
+        rank = tl.cumsum(own, axis=0) - 1
+        tl.store(order_ptr + place + rank, start + offsets, mask=own > 0)
+        place += tl.sum(own, axis=0)

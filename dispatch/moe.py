@@ -1,0 +1,219 @@
+"""The fused mixture-of-experts operation."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from dispatch import kernels
+from dispatch.config import MoeConfig, Problem
+from dispatch.device import capturing, device_facts, out_of_range_flag
+from dispatch.errors import CaptureError, InvalidInputError
+from dispatch.inputs import check_ids, check_out, check_scale, check_tensors
+from dispatch.precision import Precision, resolve_precision
+
+if TYPE_CHECKING:
+    from dispatch.kernels.family import Family
+
+_log = logging.getLogger("dispatch")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call runs: which kernels, with which tiles, and why.
+
+    Attributes:
+        problem: shape and device.
+        kernel: the family, never ``auto``.
+        config: its tiles and where they came from.
+        launches: kernel launches of one call.
+    """
+
+    problem: Problem
+    kernel: str
+    config: MoeConfig
+    launches: int
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    plan: Plan
+    family: Family
+
+
+# Calls that ran before, by everything that a launch depends on: each needs no new decision, and its kernels
+# are compiled.
+_prepared: dict[Hashable, _Prepared] = {}
+_logged: set[Problem] = set()
+
+
+def fused_moe(  # noqa: PLR0913 - the operation has these operands
+    x: torch.Tensor,
+    w13: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    *,
+    kernel: str = "auto",
+    precision: Precision | str | None = None,
+    w13_scale: torch.Tensor | None = None,
+    w2_scale: torch.Tensor | None = None,
+    validate: bool = False,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """``y[t] = sum_j topk_weights[t, j] * w2[e] @ (silu(gate) * up)``, ``[gate; up] = w13[e] @ x[t]``.
+
+    Results are bitwise repeatable. Under CUDA-graph capture a call does nothing on the host; call once with
+    the same shapes before, so that its kernels are compiled.
+
+    Args:
+        x: [M, H] bfloat16 or float16. Rows may lie any stride apart; a last axis that is not dense is copied.
+        w13: [E, 2 I, H], gate rows first, then up rows; the type of x, or int8.
+        w2: [E, H, I]; the type of w13.
+        topk_weights: [M, k] float32.
+        topk_ids: [M, k] int32 or int64. Ids under 0 contribute nothing. Ids of E and above are dropped too
+            and set :func:`dispatch.out_of_range_flag`, unless ``validate``. Repeated ids in a row add up.
+        kernel: ``naive``, ``persistent`` or ``auto``.
+        precision: see :class:`dispatch.Precision`; needed with int8 weights, else the types say it.
+        w13_scale: [E, 2 I] or [E, 2 I, 1] float32, with int8 weights.
+        w2_scale: [E, H] or [E, H, 1] float32, with int8 weights.
+        validate: read the ids back first and raise for one of E or above. Synchronises with the host.
+        out: [M, H] of the type of x to write into; it may be x itself.
+
+    Returns:
+        [M, H] in the type of x: ``out``, or a new tensor.
+
+    Raises:
+        InvalidInputError: a tensor does not fit; an id is out of range (``validate``).
+        UnsupportedError: no kernel runs this; LimitError: a size is past 32-bit indices.
+        TritonUnavailableError: no Triton, or tensors where it does not run.
+        CaptureError: the first call with these shapes is under capture.
+    """
+    check_tensors(x, w13, w2, topk_weights, topk_ids)
+    resolved = resolve_precision(precision, x.dtype, w13.dtype)
+    w13_scale = check_scale("w13_scale", w13_scale, w13, resolved.int8_weights)
+    w2_scale = check_scale("w2_scale", w2_scale, w2, resolved.int8_weights)
+    out = check_out(out, x)
+    _refuse_gradients(x, w13, w2, topk_weights)
+    is_captured = capturing(x.device)
+    if validate:
+        if is_captured:
+            raise CaptureError(
+                "validate=True reads the ids on the host, which a CUDA graph cannot capture: leave it out and "
+                "read dispatch.out_of_range_flag after the replay."
+            )
+        check_ids(topk_ids, w13.shape[0])
+    if x.shape[0] == 0:
+        return out
+    if x.stride(1) != 1:
+        x = x.contiguous()
+
+    tensors = (x, w13, w2, topk_weights.contiguous(), topk_ids.contiguous(), w13_scale, w2_scale)
+    key = (kernel, resolved, out.stride(0), out.data_ptr() % 16, *map(_layout, tensors))
+    prepared = _prepared.get(key)
+    if prepared is None:
+        if is_captured:
+            raise CaptureError(
+                f"fused_moe: the first call with x {tuple(x.shape)}, kernel '{kernel}', {resolved} is under CUDA-graph "
+                "capture, where its kernels would have to be compiled: call it once before capturing."
+            )
+        prepared = _prepare(_problem(x, w13, topk_ids, resolved), kernel)
+    from dispatch.kernels.family import MoeTensors  # noqa: PLC0415
+
+    with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
+        operands = MoeTensors(*tensors, out_of_range_flag(x.device), out)
+        prepared.family.run(operands, prepared.plan.problem, prepared.plan.config)
+    _prepared[key] = prepared
+    return out
+
+
+def explain(  # noqa: PLR0913 - the operation has these sizes
+    *,
+    tokens: int,
+    top_k: int,
+    experts: int,
+    hidden: int,
+    intermediate: int,
+    precision: Precision | str,
+    device: torch.device | str,
+    kernel: str = "auto",
+) -> Plan:
+    """What :func:`fused_moe` would run for a shape: kernel, tiles, where they came from, launches.
+
+    Args:
+        tokens: M.
+        top_k: k.
+        experts: E.
+        hidden: H.
+        intermediate: I.
+        precision: see :class:`dispatch.Precision`.
+        device: where; under the interpreter any.
+        kernel: as for :func:`fused_moe`.
+
+    Raises:
+        InvalidInputError: unknown kernel or precision.
+        UnsupportedError, TritonUnavailableError: as for :func:`fused_moe`.
+    """
+    try:
+        named = Precision(precision)
+    except ValueError:
+        raise InvalidInputError(
+            f"precision '{precision}' is unknown; known are {', '.join(Precision)}."
+        ) from None
+    facts = device_facts(torch.device(device))
+    problem = Problem(tokens, top_k, experts, hidden, intermediate, named, facts)
+    return _plan(problem, kernel).plan
+
+
+def _problem(x: torch.Tensor, w13: torch.Tensor, topk_ids: torch.Tensor, precision: Precision) -> Problem:
+    experts, rows, hidden = w13.shape
+    return Problem(
+        x.shape[0], topk_ids.shape[1], experts, hidden, rows // 2, precision, device_facts(x.device)
+    )
+
+
+def _plan(problem: Problem, kernel: str) -> _Prepared:
+    family = kernels.choose(problem, kernel)
+    return _Prepared(
+        Plan(problem, family.name, family.configure(problem), family.launches(problem)), family
+    )
+
+
+def _prepare(problem: Problem, kernel: str) -> _Prepared:
+    prepared = _plan(problem, kernel)
+    if problem not in _logged:
+        _logged.add(problem)
+        config = prepared.plan.config
+        _log.info(
+            "%d tokens, top-%d of %d experts, %d x %d, %s on %s: kernel %s, tiles from %s%s",
+            problem.tokens,
+            problem.top_k,
+            problem.experts,
+            problem.hidden,
+            problem.intermediate,
+            problem.precision,
+            problem.device.name,
+            prepared.plan.kernel,
+            config.source,
+            f" ({config.detail})" if config.detail else "",
+        )
+    return prepared
+
+
+def _layout(tensor: torch.Tensor | None) -> Hashable:
+    """What Triton compiles for, and what the launch shape depends on."""
+    if tensor is None:
+        return None
+    return (tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride(), tensor.data_ptr() % 16)
+
+
+def _refuse_gradients(*tensors: torch.Tensor) -> None:
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise InvalidInputError(
+            "fused_moe has no backward pass and an input requires a gradient: call it under torch.no_grad()."
+        )
