@@ -88,17 +88,22 @@ def failure_of(error: BaseException, probe: Callable[[], object] | None = None) 
     if probe is not None:
         try:
             probe()
-        except Exception as gone:  # noqa: BLE001 - whatever it is, the context does not work
+        except Exception as gone:  # whatever it is, the context does not work
             return Failure("illegal-memory", f"{text}; afterwards the device fails with: {gone}", sticky=True)
+    return Failure(_code_of(error, chain), text)
+
+
+def _code_of(error: BaseException, chain: str) -> str:
+    no_room = isinstance(error, OSError) and error.errno in {errno.ENOMEM, errno.ENOSPC}
+    if (
+        no_room
+        or type(error).__name__ in _MEMORY_CLASSES
+        or any(phrase in chain for phrase in _MEMORY_PHRASES)
+    ):
+        return "out-of-memory"
     if isinstance(error, NotImplementedError):
-        return Failure("unsupported", str(error) or text)
-    if type(error).__name__ in _MEMORY_CLASSES or any(phrase in chain for phrase in _MEMORY_PHRASES):
-        return Failure("out-of-memory", text)
-    if isinstance(error, OSError) and error.errno in {errno.ENOMEM, errno.ENOSPC}:
-        return Failure("out-of-memory", text)
-    if isinstance(error, ImportError):
-        return Failure("not-installed", text)
-    return Failure("crashed", text)
+        return "unsupported"
+    return "not-installed" if isinstance(error, ImportError) else "crashed"
 
 
 def _chain(error: BaseException) -> list[str]:

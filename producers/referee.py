@@ -72,7 +72,7 @@ def draw_ids(cell: Cell, seed: int) -> torch.Tensor:
 
 
 def draw_tokens(cell: Cell, seed: int) -> dict[str, torch.Tensor]:
-    """x [M, H] standard normal, ids [M, k], router weights [M, k] (softmax of normals), on the CPU.
+    """Draw x [M, H] (standard normal), ids [M, k] and router weights [M, k] (softmax of normals) on the CPU.
 
     The same numbers for every precision, rounded to bf16 or fp16 for x.
     """

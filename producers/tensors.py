@@ -11,8 +11,11 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+
+from producers.failures import Failure
 
 MANIFEST = "manifest.json"
 # What a contestant is given; the reference is not among them.
@@ -26,10 +29,6 @@ _DTYPES = {
     "int8": torch.int8,
 }
 _HASH_CHUNK_BYTES = 64 << 20
-
-
-class TensorFileError(ValueError):
-    """A stored tensor is not what its manifest says."""
 
 
 def dtype_of(name: str) -> torch.dtype:
@@ -77,21 +76,21 @@ def load(folder: Path, device: torch.device) -> dict[str, torch.Tensor]:
     """The tensors of a folder on ``device``; a private copy, so that a contestant cannot change the file.
 
     Raises:
-        TensorFileError: a file is missing or has another size than its manifest says, or there is none.
+        Failure: ``inputs-differ``, the manifest or a file is missing, or a file has the wrong size.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise TensorFileError(f"{folder.name} has no readable {MANIFEST}: {error}") from error
-    return {name: _read(folder, name, entry).to(device) for name, entry in manifest.items()}
+        raise Failure("inputs-differ", f"{folder.name} has no readable {MANIFEST}: {error}") from error
+    return {name: _read(folder, entry).to(device) for name, entry in manifest.items()}
 
 
-def _read(folder: Path, name: str, entry: Mapping[str, object]) -> torch.Tensor:
-    shape, dtype = tuple(entry["shape"]), dtype_of(str(entry["dtype"]))  # type: ignore[arg-type]
-    path, size = folder / str(entry["file"]), _numel(shape) * dtype.itemsize
-    held = path.stat().st_size if path.is_file() else None
+def _read(folder: Path, entry: Mapping[str, Any]) -> torch.Tensor:
+    shape, dtype = tuple(entry["shape"]), dtype_of(entry["dtype"])
+    path, size = folder / entry["file"], _numel(shape) * dtype.itemsize
+    held = path.stat().st_size if path.is_file() else 0
     if held != size:
-        raise TensorFileError(f"{folder.name}/{path.name} ({name}) holds {held} bytes instead of {size}")
+        raise Failure("inputs-differ", f"{folder.name}/{path.name} holds {held} bytes instead of {size}")
     if size == 0:
         return torch.empty(shape, dtype=dtype)
     return torch.from_file(str(path), shared=False, size=_numel(shape), dtype=dtype).view(shape)
@@ -100,11 +99,11 @@ def _read(folder: Path, name: str, entry: Mapping[str, object]) -> torch.Tensor:
 def sha256_of(tensor: torch.Tensor) -> str:
     """SHA-256 of a tensor's bytes in row-major, little-endian order, read back from its device."""
     if sys.byteorder != "little":
-        raise TensorFileError("tensors are exchanged in little-endian order; this machine is big-endian")
+        raise NotImplementedError("tensors are exchanged in little-endian order; this machine is big-endian")
     digest = hashlib.sha256()
     flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-    for chunk in flat.split(_HASH_CHUNK_BYTES):
-        digest.update(memoryview(chunk.cpu().numpy()))
+    for chunk in torch.split(flat, _HASH_CHUNK_BYTES):
+        digest.update(chunk.cpu().numpy().data)
     return digest.hexdigest()
 
 

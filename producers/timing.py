@@ -42,8 +42,12 @@ _LAUNCHING_NODES = {0, 1, 2}  # kernel, memcpy, memset
 Launch = Callable[[], torch.Tensor]
 
 
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
 class Flush:
-    """Writes a buffer of at least twice the L2 cache (and 256 MB), so that nothing of the inputs stays in it."""
+    """Writes a buffer of at least twice the L2 cache and 256 MB, so that no input stays in the cache."""
 
     def __init__(self, device: torch.device) -> None:
         self.state = "none"
@@ -94,7 +98,8 @@ class Eager(Timer):
     def check_run(self) -> torch.Tensor:
         """One call on poisoned memory."""
         self._poison()
-        return self.launch()
+        self.output = self.launch()
+        return self.output
 
     def _poison(self) -> None:
         if self.output is not None:
@@ -115,7 +120,7 @@ class Eager(Timer):
         return times
 
     def _one_cuda(self) -> float:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = (_event() for _ in range(2))
         torch.cuda.synchronize(self.device)
         self.flush()
         start.record()
@@ -147,7 +152,7 @@ class Graph(Timer):
         Raises:
             Failure: ``unsupported``, the launch cannot be captured.
         """
-        current, stream = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
+        current, stream = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
             self.launch()  # warm on this stream: libraries keep workspaces per stream
@@ -179,7 +184,7 @@ class Graph(Timer):
     def sample(self, samples: int) -> list[float]:
         """See the module."""
         self.sampled = True
-        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(samples)]
+        events = [[_event() for _ in range(2)] for _ in range(samples)]
         for _ in range(_WARM_UPS):
             self._graph.replay()
         torch.cuda.synchronize(self.device)

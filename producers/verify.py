@@ -58,21 +58,20 @@ class Judgement:
         if not self.finite:
             return Failure("nan-output", "the output holds NaN or infinity")
         if self.relative_error > tolerance:
-            return Failure(
-                "wrong-output",
-                f"relative error {self.relative_error:.3g} is over the tolerance {tolerance:g}",
-            )
+            detail = f"relative error {self.relative_error:.3g} is over the tolerance {tolerance:g}"
+            return Failure("wrong-output", detail)
         if self.worst_row > ROW_FACTOR * tolerance:
-            return Failure(
-                "wrong-output",
-                f"a token's relative error {self.worst_row:.3g} is over {ROW_FACTOR:g} x the tolerance {tolerance:g}",
+            detail = (
+                f"a token's relative error {self.worst_row:.3g} is over {ROW_FACTOR:g} x the tolerance "
+                f"{tolerance:g}"
             )
+            return Failure("wrong-output", detail)
         if self.mismatch_share > MAX_MISMATCH_SHARE:
-            return Failure(
-                "wrong-output",
-                f"{self.mismatch_share:.3g} of the elements are off by over {ELEMENT_FACTOR:g} x the tolerance "
-                f"{tolerance:g} x the reference's RMS",
+            detail = (
+                f"{self.mismatch_share:.3g} of the elements are off by over {ELEMENT_FACTOR:g} x the "
+                f"tolerance {tolerance:g} x the reference's RMS"
             )
+            return Failure("wrong-output", detail)
         return None
 
 
@@ -134,7 +133,7 @@ def _bits_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 class Unchanged:
-    """Notices writes into tensors, without a second copy: a position-weighted checksum of each, on its device.
+    """Notices writes into tensors without a copy of them: a position-weighted checksum, on their device.
 
     The checksum is the sum over 32-bit words of word x (position + 1) modulo 2^64, so that a permutation
     (repacking in place) shows as well. Bytes that do not fill a word are taken singly.
@@ -162,7 +161,7 @@ def checksum(tensor: torch.Tensor) -> int:
     words = octets[:whole].view(torch.int32) if whole else octets[:0].to(torch.int32)
     total = torch.zeros((), dtype=torch.int64, device=tensor.device)
     position = 1
-    for part in (*words.split(_CHECKSUM_CHUNK), octets[whole:]):
+    for part in (*torch.split(words, _CHECKSUM_CHUNK), octets[whole:]):
         weights = torch.arange(position, position + part.numel(), dtype=torch.int64, device=tensor.device)
         total += (part.to(torch.int64) * weights).sum()
         position += part.numel()

@@ -163,11 +163,11 @@ class Worker:
         for _ in range(_CHECKED_CALLS):
             output = eager.check_run()
             self.probe()
+            case.unchanged.check()
             verdict = case.judge(output)
             if verdict["status"] != "passed":
                 return verdict
             outputs.append(output.clone())
-        case.unchanged.check()
         verdict["repeatability"] = repeatability(outputs, case.reference, case.tolerance)
         if verdict["repeatability"] == "no":
             detail = f"{_CHECKED_CALLS} calls on the same inputs gave outputs too far apart"
@@ -186,8 +186,8 @@ class Worker:
             timer = Graph(launch, self.device, self._flusher(), self._poison_bytes(case.cell))
             output = timer.check_run()
             self.probe()
-            verdict = case.judge(output)
             case.unchanged.check()
+            verdict = case.judge(output)
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             return self._refusal(error)
@@ -206,16 +206,18 @@ class Worker:
 
     def finish(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - a handler
         """Judge the output of each mode's last timed execution, and that the inputs are untouched."""
-        verdicts = {}
-        for mode, timer in self._case.timers.items() if self._case is not None else ():
+        case, verdicts = self._case, {}
+        if case is None:
+            raise Failure("worker-garbage", "asked to finish a cell that was not prepared")
+        for mode, timer in case.timers.items():
             if timer.output is None or not timer.sampled:
                 continue  # nothing was timed
             try:
-                verdict = self._case.judge(timer.output)
-                self._case.unchanged.check()
-            except Exception as error:  # noqa: BLE001 - a fault of the timed launches may surface here
+                case.unchanged.check()
+                verdict = case.judge(timer.output)
+            except Exception as error:  # a fault of the timed launches may surface here
                 verdict = self._refusal(error)
-            verdicts[mode] = {"tolerance": self._case.tolerance, **verdict}
+            verdicts[mode] = {"tolerance": case.tolerance, **verdict}
         return {"verdicts": verdicts}
 
     def release(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - a handler
@@ -246,7 +248,7 @@ def _facts(contestant: Contestant) -> dict[str, Any]:
     known = ("config_source", "config_json", "tuned_triton_version", "launches")
     try:
         facts = contestant.facts()
-    except Exception:  # noqa: BLE001 - a label is missing, the measurement is not
+    except Exception:  # a label is missing, the measurement is not
         return {}
     return {name: facts[name] for name in known if facts.get(name) is not None}
 

@@ -107,5 +107,5 @@ def io_bytes(cell: Cell) -> int:
 
 
 def flops(cell: Cell, slots: int) -> int:
-    """Operations of ``slots`` valid (token, expert) pairs: three H x I products, a multiply and an add each."""
+    """Operations of ``slots`` valid (token, expert) pairs: three H x I products, two for each element."""
     return slots * 2 * 3 * cell.hidden * cell.intermediate

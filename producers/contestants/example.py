@@ -6,6 +6,10 @@ Triton's interpreter. There are no tensor-core products in it: the interpreter c
 ``tl.dot`` on bfloat16 operands (Triton 3.7.1), while float32 sums of products are right everywhere.
 """
 
+# Triton kernels: arguments by position, constants in capitals, no Python types.
+# ruff: noqa: N803, PLR0913, PLR0917
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 from __future__ import annotations
 
 from typing import Any
@@ -94,7 +98,8 @@ def _down(
         for first in range(0, intermediate, COLUMNS):
             column = first + tl.arange(0, COLUMNS)
             in_vector = in_tokens[:, None] & (column < intermediate)[None, :]
-            vector = tl.load(activated + slot[:, None] * intermediate + column[None, :], mask=in_vector, other=0)
+            vector_at = activated + slot[:, None] * intermediate + column[None, :]
+            vector = tl.load(vector_at, mask=in_vector, other=0)
             inside = stored[:, :, None] & (column < intermediate)[None, None, :]
             at = w2 + w2_row[:, :, None] * intermediate + column[None, None, :]
             matrix = tl.load(at, mask=inside, other=0).to(tl.float32)
@@ -126,7 +131,8 @@ class Example(Contestant):
 
     def facts(self) -> dict[str, Any]:
         """Nothing is chosen by shape or device."""
-        return {"config_source": "default", "config_json": config_text({"TOKENS": _TOKENS, "ROWS": _ROWS, "COLUMNS": _COLUMNS})}
+        blocks = {"TOKENS": _TOKENS, "ROWS": _ROWS, "COLUMNS": _COLUMNS}
+        return {"config_source": "default", "config_json": config_text(blocks)}
 
     def prepare(self, cell: Cell, inputs: Inputs) -> Launch:
         """See the class; ids are taken as valid."""

@@ -46,7 +46,7 @@ class Sglang(Contestant):
         return self._facts
 
     def prepare(self, cell: Cell, inputs: Inputs) -> Launch:
-        """int8 with per-channel weight scales, for w8a8 with per-token activation scales as its server does."""
+        """int8 with per-channel weight scales; w8a8 with per-token activation scales, as its server does."""
         config = self._runner.MoeRunnerConfig(
             num_experts=cell.experts,
             num_local_experts=cell.experts,  # all of them here: no filtering of foreign experts
@@ -104,7 +104,7 @@ class Sglang(Contestant):
         """Source and Triton version of a tuned file; SGLang keeps one folder a version, newest first."""
         import triton  # noqa: PLC0415 - SGLang brings it
 
-        shipped = Path(self._configs.__file__).parent
+        shipped = Path(str(self._configs.__file__)).parent
         folder = Path(os.environ.get("SGLANG_MOE_CONFIG_DIR", shipped)) / "configs"
         held = [
             path.parent.name.removeprefix("triton_").replace("_", ".") for path in folder.glob(f"*/{name}")
@@ -120,7 +120,7 @@ def _stand_in_for_a_server() -> None:
     """Publish server arguments and make a tensor-parallel group of this one process."""
     server_args = importlib.import_module("sglang.srt.server_args")
     runtime_context = importlib.import_module("sglang.srt.runtime_context")
-    runtime_context._CONTEXT.set_server_args(server_args.ServerArgs(model_path="none"))  # noqa: SLF001
+    runtime_context._CONTEXT.set_server_args(server_args.ServerArgs(model_path="none"))
     distributed = importlib.import_module("sglang.srt.distributed")
     parallel_state = importlib.import_module("sglang.srt.distributed.parallel_state")
     distributed.init_distributed_environment(

@@ -1,4 +1,4 @@
-"""Plain torch on the device: sort by expert, ``grouped_mm`` twice, and a gathered sum. No host synchronisation."""
+"""Torch on the device: sort by expert, ``grouped_mm`` twice, a gathered sum, no host synchronisation."""
 
 from __future__ import annotations
 

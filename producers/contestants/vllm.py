@@ -85,7 +85,10 @@ class Vllm(Contestant):
         shapes = (tuple(inputs.w13.shape), tuple(inputs.w2.shape))
         config = self._module.try_get_optimal_moe_config(*shapes, cell.top_k, key, cell.tokens)
         found = self._module.get_moe_configs(cell.experts, cell.intermediate, key)
-        facts = {"config_source": "exact" if found else "default", "config_json": config_text(config)}
+        facts: dict[str, Any] = {
+            "config_source": "exact" if found else "default",
+            "config_json": config_text(config),
+        }
         if found:
             facts["tuned_triton_version"] = self._tuned_version(cell, key)
         return facts
@@ -93,7 +96,7 @@ class Vllm(Contestant):
     def _tuned_version(self, cell: Cell, key: str | None) -> str | None:
         """The Triton version that the tuned file names; vLLM drops it from what it returns."""
         name = self._module.get_config_file_name(cell.experts, cell.intermediate, key, None)
-        folders = [Path(self._module.__file__).parent / "configs"]
+        folders = [Path(str(self._module.__file__)).parent / "configs"]
         if own := os.environ.get("VLLM_TUNED_CONFIG_FOLDER"):
             folders.insert(0, Path(own))
         for path in (folder / name for folder in folders):
