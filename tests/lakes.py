@@ -28,7 +28,7 @@ from warehouse.schema import SCHEMA_VERSION, schema_of
 
 POLICY = (Path(__file__).parents[1] / "checks" / "policy.toml").read_text(encoding="utf-8")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-# Not named in the policy: the default rivals (dispatch, vllm, sglang) are required, and no datasheet is known.
+# Not named in the policy: dispatch, vllm and sglang are required, and no datasheet is known.
 DEVICE = "Test GPU"
 
 Rows = list[dict[str, Any]]
@@ -53,7 +53,7 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A refused verdict; ``cell_id`` and ``session`` None mean all of them. The refused unit has no samples."""
+    """A refused verdict; ``cell_id`` or ``session`` None means all. The refused unit has no samples."""
 
     contestant: str
     reason_code: str
@@ -66,12 +66,12 @@ class Refusal:
 
 
 def control(name: str = "dispatch-control", of: str = "dispatch", time_us: float = 100.0) -> Entrant:
-    """The A/A control: ``of`` entered a second time."""
+    """Return the A/A control: ``of`` entered a second time."""
     return Entrant(name, of, time_us, role="control", control_of=of)
 
 
 def trio(dispatch: float = 100.0, vllm: float = 100.0, sglang: float = 100.0) -> tuple[Entrant, ...]:
-    """The default rivals with their true times in microseconds, and the control."""
+    """Return the default rivals with their true times in microseconds, and the control."""
     return (
         Entrant("dispatch", "dispatch", dispatch),
         Entrant("vllm", "vllm", vllm),
@@ -111,17 +111,17 @@ class Race:
         return hashlib.sha256((self.policy or "").encode()).hexdigest()
 
     def started_at(self) -> datetime:
-        """The time in ``run_id``, so that later identifiers are later runs."""
+        """Return the time in ``run_id``, so that later identifiers are later runs."""
         return datetime.strptime(self.run_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
 def run_id(number: int) -> str:
-    """The run identifier of the ``number``-th minute of the synthetic calendar."""
+    """Return the run identifier of the ``number``-th minute of the synthetic calendar."""
     return f"{EPOCH + timedelta(minutes=number):%Y%m%dT%H%M%SZ}-{number:08x}"
 
 
 def write(lake: Path, *races: Race) -> Path:
-    """Appends ``races`` to ``lake``, one file a table, and returns ``lake``."""
+    """Append ``races`` to ``lake``, one file a table, and return ``lake``."""
     tables: dict[str, Rows] = {}
     samples: list[pa.Table] = []
     for race in races:
@@ -152,7 +152,7 @@ def write_ceilings(
     read_bytes_per_s: float = 4.0e12,
     bf16_ops_per_s: float = 700e12,
 ) -> Path:
-    """Appends measured ceilings of ``device``: three repeats each, of which the given rate is the best."""
+    """Append measured ceilings of ``device``: three repeats each, of which the given rate is the best."""
     rows: Rows = []
     for repeat, share in enumerate((0.98, 1.0, 0.99)):
         common = {
@@ -288,7 +288,7 @@ def _applies(refusal: Refusal, contestant: str, cell: str, session: int, mode: s
 
 
 def sample_table(race: Race) -> pa.Table:
-    """The race's samples, cast to the lake's schema, in the order in which they were taken."""
+    """Return the race's samples, cast to the lake's schema, in the order in which they were taken."""
     rng = np.random.default_rng(race.seed)
     entrants = [e for e in race.entrants if e.entered]
     n, rounds, per_round = len(entrants), race.rounds, race.samples

@@ -9,6 +9,7 @@ SELECT
     round,
     contestant,
     min(session) AS session,
+    min(position) AS position,
     median(time_us) FILTER (WHERE time_us > 0) AS median_us,
     count(*) AS samples,
     count(*) FILTER (WHERE time_us <= 0) AS invalid_samples,

@@ -1,3 +1,4 @@
+-- materialise
 -- run_cells: a row is run, cell, mode that the run was about, whether or not anything was measured in it.
 -- Cells and modes come from every table that mentions one, so that a missing row elsewhere drops nothing.
 CREATE VIEW run_cells AS

@@ -1,3 +1,4 @@
+-- materialise
 -- run_roster: a row is run, precision, contestant; its house and role.
 -- Required are those of the roster and those that the run's policy requires of the device: a roster that
 -- forgets or demotes a required rival does not make it optional. A contestant that has samples and stands
@@ -12,7 +13,7 @@ run_precisions AS (
     JOIN run_status r ON r.run_id = c.run_id
 ),
 policy_rivals AS (
-    SELECT p.run_id, p.precision, q.contestant
+    SELECT DISTINCT p.run_id, p.precision, q.contestant
     FROM run_precisions p
     JOIN policy_required q ON q.policy_sha256 = p.policy_sha256 AND q.precision = p.precision
     WHERE q.device = p.device

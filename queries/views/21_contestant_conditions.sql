@@ -1,18 +1,18 @@
 -- materialise
 -- contestant_conditions: a row is run, cell, mode, contestant that has samples; how many, and what they were
--- taken on and with. Where the sessions of a contestant differ among themselves, the values are joined by ' | '.
+-- taken on and with. Where the sessions of a contestant differ among themselves, two of the values stand with ' | '.
 CREATE VIEW contestant_conditions AS
 WITH session_workers AS (
     SELECT
         run_id,
         contestant,
         session,
-        string_agg(DISTINCT device, ' | ' ORDER BY device) AS device,
-        string_agg(DISTINCT device_uuid, ' | ' ORDER BY device_uuid) AS device_uuid,
-        string_agg(DISTINCT torch_version, ' | ' ORDER BY torch_version) AS torch_version,
-        string_agg(DISTINCT triton_version, ' | ' ORDER BY triton_version) AS triton_version,
-        string_agg(DISTINCT package_version, ' | ' ORDER BY package_version) AS package_version,
-        string_agg(DISTINCT source_sha256, ' | ' ORDER BY source_sha256) AS source_sha256
+        one_or_two(device) AS device,
+        one_or_two(device_uuid) AS device_uuid,
+        one_or_two(torch_version) AS torch_version,
+        one_or_two(triton_version) AS triton_version,
+        one_or_two(package_version) AS package_version,
+        one_or_two(source_sha256) AS source_sha256
     FROM workers
     GROUP BY run_id, contestant, session
 ),
@@ -26,7 +26,7 @@ session_samples AS (
         count(median_us) AS rounds,
         sum(samples) AS samples,
         sum(invalid_samples) AS invalid_samples,
-        string_agg(DISTINCT l2_state, ' | ' ORDER BY l2_state) AS l2_state
+        one_or_two(l2_state) AS l2_state
     FROM round_medians
     GROUP BY run_id, cell_id, timing_mode, contestant, session
 ),
@@ -57,13 +57,13 @@ merged AS (
         count(*) FILTER (WHERE rounds > 0) AS sessions,
         sum(samples)::BIGINT AS samples,
         sum(invalid_samples)::BIGINT AS invalid_samples,
-        string_agg(DISTINCT device, ' | ' ORDER BY device) AS device,
-        string_agg(DISTINCT device_uuid, ' | ' ORDER BY device_uuid) AS device_uuid,
-        string_agg(DISTINCT l2_state, ' | ' ORDER BY l2_state) AS l2_state,
-        string_agg(DISTINCT torch_version, ' | ' ORDER BY torch_version) AS torch_version,
-        string_agg(DISTINCT triton_version, ' | ' ORDER BY triton_version) AS triton_version,
-        string_agg(DISTINCT package_version, ' | ' ORDER BY package_version) AS package_version,
-        string_agg(DISTINCT source_sha256, ' | ' ORDER BY source_sha256) AS source_sha256
+        one_or_two(device) AS device,
+        one_or_two(device_uuid) AS device_uuid,
+        one_or_two(l2_state) AS l2_state,
+        one_or_two(torch_version) AS torch_version,
+        one_or_two(triton_version) AS triton_version,
+        one_or_two(package_version) AS package_version,
+        one_or_two(source_sha256) AS source_sha256
     FROM known
     GROUP BY run_id, cell_id, timing_mode, contestant
 )

@@ -1,3 +1,4 @@
+-- materialise
 -- verdict_summary: a row is run, cell, mode, contestant with a verdict (those of mode 'all' hold for every mode).
 -- A refusal by the contestant's own fault sticks; one by the environment stands only while it is the latest.
 -- 'passed' means that an output was compared: in preparation or after the timed launches.
@@ -27,8 +28,8 @@ SELECT
     arg_max({'status': status, 'code': coalesce(reason_code, 'refused'), 'detail': detail}, sequence) AS latest,
     max(relative_error) FILTER (WHERE status = 'passed') AS relative_error,
     min(tolerance) AS tolerance,
-    string_agg(DISTINCT repeatability, ' | ' ORDER BY repeatability) AS repeatability,
-    string_agg(DISTINCT config_source, ' | ' ORDER BY config_source) AS config_source,
+    one_or_two(repeatability) AS repeatability,
+    one_or_two(config_source) AS config_source,
     max(launches) AS launches
 FROM ordered
 GROUP BY run_id, cell_id, mode, contestant;

@@ -1,21 +1,18 @@
 -- materialise
 -- noise_floors: a row is run, mode; the policy's quantile (linear interpolation) of abs(A/A - 1) over all cells
--- and rounds in which a control and the contestant that it repeats have a median. tie_band = max(policy, floor).
+-- and rounds in which a control and the contestant that it repeats have a median, refused or not: the floor is the
+-- machine's. tie_band = max(policy, floor).
 CREATE VIEW noise_floors AS
 WITH pairs AS (
-    SELECT c.run_id, c.timing_mode, abs(mc.median_us / ma.median_us - 1) AS deviation
+    SELECT mc.run_id, mc.timing_mode, abs(mc.median_us / ma.median_us - 1) AS deviation
     FROM contestant_status c
-    JOIN contestant_status a
-        ON a.run_id = c.run_id AND a.cell_id = c.cell_id AND a.timing_mode = c.timing_mode
-        AND a.contestant = c.control_of
     JOIN round_medians mc
         ON mc.run_id = c.run_id AND mc.cell_id = c.cell_id AND mc.timing_mode = c.timing_mode
         AND mc.contestant = c.contestant
     JOIN round_medians ma
         ON ma.run_id = mc.run_id AND ma.cell_id = mc.cell_id AND ma.timing_mode = mc.timing_mode
-        AND ma.round = mc.round AND ma.contestant = a.contestant
-    WHERE c.role = 'control' AND c.status IN ('measured', 'partial') AND a.status IN ('measured', 'partial')
-        AND mc.median_us IS NOT NULL AND ma.median_us IS NOT NULL
+        AND ma.round = mc.round AND ma.contestant = c.control_of
+    WHERE c.role = 'control' AND mc.median_us IS NOT NULL AND ma.median_us IS NOT NULL
 ),
 sorted AS (
     SELECT run_id, timing_mode, list_sort(list(deviation)) AS deviations FROM pairs GROUP BY run_id, timing_mode

@@ -4,20 +4,28 @@
 -- [lo, hi] is the order-statistic interval at the policy's confidence, [lo_wide, hi_wide] at confidence_many.
 -- NULL with a reason: one of the two is not measured, their conditions differ, or too few rounds for an interval.
 CREATE VIEW ratios AS
-WITH pair_rounds AS (
+WITH units AS MATERIALIZED (
+    -- Numbers in place of the four text keys: the join below is the largest of the warehouse.
     SELECT
-        a.run_id,
-        a.cell_id,
-        a.timing_mode,
-        a.contestant,
-        b.contestant AS rival,
-        list_sort(list(b.median_us / a.median_us)) AS speedups,
-        count(DISTINCT a.session) AS sessions
-    FROM round_medians a
-    JOIN round_medians b
-        ON b.run_id = a.run_id AND b.cell_id = a.cell_id AND b.timing_mode = a.timing_mode AND b.round = a.round
-    WHERE a.contestant <> b.contestant AND a.median_us IS NOT NULL AND b.median_us IS NOT NULL
-    GROUP BY a.run_id, a.cell_id, a.timing_mode, a.contestant, b.contestant
+        run_id,
+        cell_id,
+        timing_mode,
+        contestant,
+        row_number() OVER (ORDER BY run_id, cell_id, timing_mode, contestant) AS unit,
+        dense_rank() OVER (ORDER BY run_id, cell_id, timing_mode) AS cell
+    FROM contestant_conditions
+),
+medians AS (
+    SELECT u.unit, u.cell, m.round, m.median_us
+    FROM round_medians m
+    JOIN units u USING (run_id, cell_id, timing_mode, contestant)
+    WHERE m.median_us IS NOT NULL
+),
+pair_rounds AS (
+    SELECT a.unit, b.unit AS rival_unit, list_sort(list(b.median_us / a.median_us)) AS speedups
+    FROM medians a
+    JOIN medians b ON b.cell = a.cell AND b.round = a.round AND b.unit <> a.unit
+    GROUP BY a.unit, b.unit
 ),
 ranks AS (
     SELECT n.rounds, c.confidence, order_statistic_rank(n.rounds, c.confidence) AS rank
@@ -38,6 +46,7 @@ pairs AS (
         b.contestant AS rival,
         b.house AS rival_house,
         b.role AS rival_role,
+        least(a.sessions, b.sessions) AS sessions,
         p.confidence,
         p.confidence_many,
         nullif(concat_ws(
@@ -71,13 +80,16 @@ joined AS (
         p.*,
         CASE WHEN p.absent IS NULL AND p.difference IS NULL THEN r.speedups END AS speedups,
         coalesce(len(r.speedups), 0) AS rounds,
-        coalesce(r.sessions, 0) AS sessions,
         narrow.rank AS rank,
         wide.rank AS rank_wide
     FROM pairs p
-    LEFT JOIN pair_rounds r
-        ON r.run_id = p.run_id AND r.cell_id = p.cell_id AND r.timing_mode = p.timing_mode
-        AND r.contestant = p.contestant AND r.rival = p.rival
+    LEFT JOIN units a
+        ON a.run_id = p.run_id AND a.cell_id = p.cell_id AND a.timing_mode = p.timing_mode
+        AND a.contestant = p.contestant
+    LEFT JOIN units b
+        ON b.run_id = p.run_id AND b.cell_id = p.cell_id AND b.timing_mode = p.timing_mode
+        AND b.contestant = p.rival
+    LEFT JOIN pair_rounds r ON r.unit = a.unit AND r.rival_unit = b.unit
     LEFT JOIN ranks narrow ON narrow.rounds = len(r.speedups) AND narrow.confidence = p.confidence
     LEFT JOIN ranks wide ON wide.rounds = len(r.speedups) AND wide.confidence = p.confidence_many
 )

@@ -60,6 +60,8 @@ judged AS (
                 OR p.confidence_many IS NULL OR p.noise_quantile IS NULL
                 THEN {'outcome': 'inconclusive', 'reason': 'the policy of the run is not in the lake'}
             WHEN n.noise_floor IS NULL THEN {'outcome': 'inconclusive', 'reason': 'no A/A control'}
+            WHEN NOT q.shuffled
+                THEN {'outcome': 'inconclusive', 'reason': 'every round has the same order of contestants'}
             WHEN rounds_shared < p.min_rounds
                 THEN {'outcome': 'inconclusive', 'reason': printf('%d of %d rounds', rounds_shared, p.min_rounds)}
             WHEN f.sessions < p.min_sessions
@@ -82,6 +84,7 @@ judged AS (
     LEFT JOIN field f ON f.run_id = c.run_id AND f.cell_id = c.cell_id AND f.timing_mode = c.timing_mode
     LEFT JOIN obstacles o ON o.run_id = c.run_id AND o.cell_id = c.cell_id AND o.timing_mode = c.timing_mode
     LEFT JOIN noise_floors n ON n.run_id = c.run_id AND n.timing_mode = c.timing_mode
+    LEFT JOIN round_orders q ON q.run_id = c.run_id AND q.timing_mode = c.timing_mode
     LEFT JOIN required_records l
         ON l.run_id = c.run_id AND l.cell_id = c.cell_id AND l.timing_mode = c.timing_mode AND l.contestant = f.leader
     WHERE s.producer IN ('race', 'unregistered')
