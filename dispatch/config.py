@@ -193,8 +193,8 @@ def _interpreter_config(problem: Problem) -> MoeConfig:
 
     def tile(channels: int, reduction: int) -> TileConfig:
         block_m = min(64, _power_of_2(max(16, int(problem.rows_per_expert))))
-        # A step of at most 512 keeps sums of int8 products exact in float32, see accumulate().
-        return TileConfig(block_m, min(256, _power_of_2(channels)), min(512, _power_of_2(reduction)))
+        # A step of at most 1024 keeps sums of int8 products exact in float32, see accumulate().
+        return TileConfig(block_m, min(1024, _power_of_2(channels)), min(1024, _power_of_2(reduction)))
 
     return MoeConfig(
         tile(problem.intermediate, problem.hidden), tile(problem.hidden, problem.intermediate), "interpreter"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,18 +42,20 @@ class Table:
     entries: Mapping[tuple[str, str, int, int, int, int], Mapping[int, tuple[TileConfig, TileConfig]]]
 
 
-def configure(problem: Problem, kernel: str) -> MoeConfig:
-    """Tiles for a problem: measured for it, measured for a neighbour, or from the model."""
+def configure(
+    problem: Problem, kernel: str, model: Callable[[Problem], MoeConfig] = model_config
+) -> MoeConfig:
+    """Tiles for a problem: measured for it, measured for a neighbour, or from the kernel's ``model``."""
     if problem.device.interpreted:
-        return model_config(problem)
+        return model(problem)
     table = load(normalise_device(problem.device.name))
     if table is None:
-        return model_config(problem)
+        return model(problem)
     key = (kernel, str(problem.precision), problem.experts, problem.top_k, problem.hidden, problem.intermediate)
     measured = table.entries.get(key)
     if not measured:
-        return model_config(problem)
-    return _choose(problem, measured, table.triton_version) or model_config(problem)
+        return model(problem)
+    return _choose(problem, measured, table.triton_version) or model(problem)
 
 
 def _choose(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 FAMILIES = {
     "naive": "dispatch.kernels.naive",
     "persistent": "dispatch.kernels.persistent",
+    "vector": "dispatch.kernels.hopper.vector",
+    "stream": "dispatch.kernels.hopper.stream",
+    "tiled": "dispatch.kernels.hopper.tiled",
 }
 AUTO = "auto"
 

@@ -60,7 +60,7 @@ def gate_up_kernel(
 ):
     """See :func:`dispatch.kernels.tile.gate_up_tile`."""
     row_tiles = tl.load(tiles_ptr)
-    channel_tiles = tl.cdiv(intermediate, BLOCK_N)
+    channel_tiles = (intermediate + BLOCK_N - 1) // BLOCK_N
     if tl.program_id(0) >= row_tiles * channel_tiles:
         return
     row_tile, channel_tile = tile_coordinates(tl.program_id(0), row_tiles, channel_tiles, GROUP_M)
@@ -115,7 +115,7 @@ def down_kernel(
 ):
     """See :func:`dispatch.kernels.tile.down_tile`."""
     row_tiles = tl.load(tiles_ptr)
-    channel_tiles = tl.cdiv(hidden, BLOCK_N)
+    channel_tiles = (hidden + BLOCK_N - 1) // BLOCK_N
     if tl.program_id(0) >= row_tiles * channel_tiles:
         return
     row_tile, channel_tile = tile_coordinates(tl.program_id(0), row_tiles, channel_tiles, GROUP_M)

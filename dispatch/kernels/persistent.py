@@ -74,7 +74,7 @@ def gate_up_kernel(
 ):
     """See :func:`dispatch.kernels.tile.gate_up_tile`."""
     row_tiles = tl.load(tiles_ptr)
-    channel_tiles = tl.cdiv(intermediate, BLOCK_N)
+    channel_tiles = (intermediate + BLOCK_N - 1) // BLOCK_N
     for index in range(tl.program_id(0), row_tiles * channel_tiles, tl.num_programs(0)):
         row_tile, channel_tile = tile_coordinates(index, row_tiles, channel_tiles, GROUP_M)
         entry = tiles_ptr + (1 + row_tile).to(tl.int64) * 4
@@ -128,7 +128,7 @@ def down_kernel(
 ):
     """See :func:`dispatch.kernels.tile.down_tile`."""
     row_tiles = tl.load(tiles_ptr)
-    channel_tiles = tl.cdiv(hidden, BLOCK_N)
+    channel_tiles = (hidden + BLOCK_N - 1) // BLOCK_N
     for index in range(tl.program_id(0), row_tiles * channel_tiles, tl.num_programs(0)):
         row_tile, channel_tile = tile_coordinates(index, row_tiles, channel_tiles, GROUP_M)
         entry = tiles_ptr + (1 + row_tile).to(tl.int64) * 4

@@ -1,8 +1,7 @@
 """The schedule: token slots sorted by expert, cut into row tiles, built on the device in one launch.
 
-One program an expert. Each counts the slots of all experts (integers: the order cannot matter), so that it
-knows where its own begin without waiting for another program; then it writes its tiles and its slots, in
-ascending order. The launch depends on E alone, and the sizes of the buffers on M, k and E: nothing has to be
+One program an expert. Each counts the slots of all experts, so that it knows where its own begin without
+waiting for another program; then it writes its tiles and its slots, in ascending order. The launch depends on E alone, and the sizes of the buffers on M, k and E: nothing has to be
 read back on the host.
 
     order [slots] int32           slot (token * k + choice) at each place, experts ascending
@@ -62,7 +61,9 @@ def build_schedule(
     order = torch.empty(problem.slots, dtype=torch.int32, device=topk_ids.device)
     max_tiles = max_row_tiles(problem.slots, problem.experts, block_m)
     tiles = torch.empty((1 + max_tiles, 4), dtype=torch.int32, device=topk_ids.device)
-    schedule_kernel[(problem.experts,)](
+    # The interpreter pays by the program, so there one holds all experts.
+    per_program = triton.next_power_of_2(problem.experts) if problem.device.interpreted else 1
+    schedule_kernel[(triton.cdiv(problem.experts, per_program),)](
         topk_ids,
         order,
         tiles,
@@ -70,6 +71,7 @@ def build_schedule(
         problem.slots,
         problem.experts,
         BLOCK_M=block_m,
+        EXPERTS=per_program,
         BINS=max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1)),
         STEP=_SLOTS_PER_STEP,
         TILE_STEP=_TILES_PER_STEP,
@@ -86,20 +88,20 @@ def schedule_kernel(
     slots,
     experts,
     BLOCK_M: tl.constexpr,
+    EXPERTS: tl.constexpr,
     BINS: tl.constexpr,
     STEP: tl.constexpr,
     TILE_STEP: tl.constexpr,
 ):
-    """Program e places the slots and tiles of expert e; grid (E,)."""
-    expert = tl.program_id(0)
+    """Program p places the slots and tiles of EXPERTS experts from p * EXPERTS on; grid (E / EXPERTS,)."""
+    own = tl.program_id(0) * EXPERTS + tl.arange(0, EXPERTS)
     offsets = tl.arange(0, STEP)
     bins = tl.arange(0, BINS)
 
-    counts = tl.zeros((BINS,), dtype=tl.int32)
+    counts = tl.full((BINS,), 0, dtype=tl.int32)
     too_large = 0
     for start in range(0, slots, STEP):
-        inside = offsets < slots - start
-        ids = tl.load(ids_ptr + start + offsets, mask=inside, other=-1)
+        ids = tl.load(ids_ptr + start + offsets, mask=offsets < slots - start, other=-1)
         usable = (ids >= 0) & (ids < experts)
         # Bin E takes what is left out; it is never counted as an expert.
         counts += tl.histogram(tl.where(usable, ids, experts).to(tl.int32), BINS)
@@ -107,31 +109,34 @@ def schedule_kernel(
     counts = tl.where(bins < experts, counts, 0)
     tiles = (counts + BLOCK_M - 1) // BLOCK_M
 
-    if expert == 0:
+    if tl.program_id(0) == 0:
         tl.store(tiles_ptr, tl.sum(tiles, axis=0))
         tl.store(tiles_ptr + 1, tl.sum(counts, axis=0))
         if too_large > 0:
             tl.store(out_of_range_ptr, 1)
 
-    before = bins < expert
-    first_row = tl.sum(tl.where(before, counts, 0), axis=0)
-    first_tile = tl.sum(tl.where(before, tiles, 0), axis=0)
-    end_row = first_row + tl.sum(tl.where(bins == expert, counts, 0), axis=0)
-    own_tiles = tl.sum(tl.where(bins == expert, tiles, 0), axis=0)
-    for start in range(0, own_tiles, TILE_STEP):
-        tile = start + tl.arange(0, TILE_STEP)
-        entry = tiles_ptr + (1 + first_tile + tile).to(tl.int64) * 4
-        row = first_row + tile * BLOCK_M
-        own = tile < own_tiles
-        tl.store(entry, tl.zeros((TILE_STEP,), dtype=tl.int32) + expert, mask=own)
-        tl.store(entry + 1, row, mask=own)
-        tl.store(entry + 2, tl.minimum(row + BLOCK_M, end_row), mask=own)
+    before = bins[None, :] < own[:, None]
+    first_row = tl.sum(tl.where(before, counts[None, :], 0), axis=1)
+    first_tile = tl.sum(tl.where(before, tiles[None, :], 0), axis=1)
+    own_rows = tl.sum(tl.where(bins[None, :] == own[:, None], counts[None, :], 0), axis=1)
+    end_row = (first_row + own_rows)[:, None]
+    own_tiles = (own_rows + BLOCK_M - 1) // BLOCK_M
+    for start in range(0, tl.max(own_tiles, axis=0), TILE_STEP):
+        tile = (start + tl.arange(0, TILE_STEP))[None, :]
+        entry = tiles_ptr + (1 + first_tile[:, None] + tile).to(tl.int64) * 4
+        row = first_row[:, None] + tile * BLOCK_M
+        exists = tile < own_tiles[:, None]
+        tl.store(entry, own[:, None] + tl.full((1, TILE_STEP), 0, dtype=tl.int32), mask=exists)
+        tl.store(entry + 1, row, mask=exists)
+        tl.store(entry + 2, tl.minimum(row + BLOCK_M, end_row), mask=exists)
 
     place = first_row
+    # The last program may hold numbers of E and above; an id that is out of range must not match them.
+    number = tl.where(own < experts, own, -2)[:, None]
     for start in range(0, slots, STEP):
-        inside = offsets < slots - start
-        ids = tl.load(ids_ptr + start + offsets, mask=inside, other=-1)
-        own = (ids == expert).to(tl.int32)
-        rank = tl.cumsum(own, axis=0) - 1
-        tl.store(order_ptr + place + rank, start + offsets, mask=own > 0)
-        place += tl.sum(own, axis=0)
+        ids = tl.load(ids_ptr + start + offsets, mask=offsets < slots - start, other=-1)
+        match = (ids[None, :] == number).to(tl.int32)
+        rank = tl.cumsum(match, axis=1) - 1
+        slot = (start + offsets)[None, :] + tl.full((EXPERTS, 1), 0, dtype=tl.int32)
+        tl.store(order_ptr + place[:, None] + rank, slot, mask=match > 0)
+        place += tl.sum(match, axis=1)

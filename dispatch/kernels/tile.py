@@ -27,17 +27,13 @@ def tile_coordinates(index, row_tiles, channel_tiles, GROUP_M: tl.constexpr):
 
 @triton.jit
 def widen(value, INTERPRET: tl.constexpr):
-    """``value`` as it enters a product: unchanged, or in float32 under the interpreter.
+    """``value`` in float32.
 
-    Interpreted ``tl.dot`` takes the bits of bfloat16 operands for integers (Triton 3.7.1); float32 is right.
-    A bfloat16 is the upper half of a float32, and the shift is many times faster there than the conversion.
+    The interpreter's own conversion from bfloat16 goes bit by bit; a bfloat16 is the upper half of a float32.
     """
-    if INTERPRET:
-        if value.dtype == tl.bfloat16:
-            value = (value.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
-        else:
-            value = value.to(tl.float32)
-    return value
+    if INTERPRET and value.dtype == tl.bfloat16:
+        return (value.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+    return value.to(tl.float32)
 
 
 @triton.jit
@@ -62,11 +58,11 @@ def accumulate(rows, weights, total, SWAP_AB: tl.constexpr, INTERPRET: tl.conste
     ``total`` is [BLOCK_M, BLOCK_N], or [BLOCK_N, BLOCK_M] with SWAP_AB; int32 if rows are int8, else float32.
     Under the interpreter an int8 step is summed in float32, which is exact below 2^24 / 127^2 = 1040 terms.
     """
-    integer: tl.constexpr = rows.dtype == tl.int8
     if INTERPRET:
+        # Interpreted tl.dot takes the bits of bfloat16 operands for integers (Triton 3.7.1).
         rows = widen(rows, INTERPRET)
         weights = widen(weights, INTERPRET)
-    elif not integer:
+    elif rows.dtype != tl.int8:
         weights = weights.to(rows.dtype)
     if SWAP_AB:
         left, right = weights, tl.trans(rows)
@@ -78,13 +74,6 @@ def accumulate(rows, weights, total, SWAP_AB: tl.constexpr, INTERPRET: tl.conste
     else:
         total = tl.dot(left, right, total, out_dtype=total.dtype)
     return total
-
-
-@triton.jit
-def silu(gate):
-    """``gate * sigmoid(gate)``, with an exponential that cannot overflow."""
-    small = tl.exp(-tl.abs(gate))
-    return gate * tl.where(gate >= 0, 1.0, small) / (1.0 + small)
 
 
 @triton.jit
@@ -128,8 +117,8 @@ def gate_up_tile(
     total_dtype: tl.constexpr = tl.int32 if x_ptr.dtype.element_ty == tl.int8 else tl.float32
     TOTAL_M: tl.constexpr = BLOCK_N if SWAP_AB else BLOCK_M
     TOTAL_N: tl.constexpr = BLOCK_M if SWAP_AB else BLOCK_N
-    gate = tl.zeros((TOTAL_M, TOTAL_N), dtype=total_dtype)
-    up = tl.zeros((TOTAL_M, TOTAL_N), dtype=total_dtype)
+    gate = tl.full((TOTAL_M, TOTAL_N), 0, dtype=total_dtype)
+    up = tl.full((TOTAL_M, TOTAL_N), 0, dtype=total_dtype)
     for start in range(0, hidden, BLOCK_K):
         if WHOLE_K:
             x = tl.load(x_ptrs)
@@ -159,7 +148,10 @@ def gate_up_tile(
         row_scale = tl.load(x_scale_ptr + token)[:, None]
         gate *= row_scale
         up *= row_scale
-    activated = narrow(silu(gate) * up, activated_ptr.dtype.element_ty, INTERPRET)
+    # silu(gate) = gate * sigmoid(gate), with an exponential that cannot overflow.
+    small = tl.exp(-tl.abs(gate))
+    activated = gate * tl.where(gate >= 0, 1.0, small) / (1.0 + small) * up
+    activated = narrow(activated, activated_ptr.dtype.element_ty, INTERPRET)
     out_ptrs = activated_ptr + rows.to(tl.int64)[:, None] * intermediate + channels[None, :]
     tl.store(out_ptrs, activated, mask=valid[:, None] & (channels < intermediate)[None, :])
 
@@ -202,7 +194,7 @@ def down_tile(
     total_dtype: tl.constexpr = tl.int32 if activated_ptr.dtype.element_ty == tl.int8 else tl.float32
     TOTAL_M: tl.constexpr = BLOCK_N if SWAP_AB else BLOCK_M
     TOTAL_N: tl.constexpr = BLOCK_M if SWAP_AB else BLOCK_N
-    total = tl.zeros((TOTAL_M, TOTAL_N), dtype=total_dtype)
+    total = tl.full((TOTAL_M, TOTAL_N), 0, dtype=total_dtype)
     for start in range(0, intermediate, BLOCK_K):
         if WHOLE_K:
             a = tl.load(a_ptrs)
