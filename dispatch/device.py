@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from functools import cache
 
 import torch
@@ -33,17 +35,16 @@ def device_facts(device: torch.device) -> DeviceFacts:
     capability = (properties.major, properties.minor)
     if capability < _LEAST_CAPABILITY:
         raise UnsupportedError(
-            f"{properties.name} has compute capability {capability[0]}.{capability[1]}; the kernels need 8.0 or newer."
+            f"{properties.name} has compute capability {capability[0]}.{capability[1]}; "
+            "the kernels need 8.0 or newer."
         )
     return DeviceFacts(properties.name, capability, properties.multi_processor_count)
 
 
 def _interpreting() -> bool:
-    try:
-        from triton import knobs  # noqa: PLC0415 - everything else of dispatch works without Triton
-    except ImportError:
+    if importlib.util.find_spec("triton") is None:
         return False
-    return bool(knobs.runtime.interpret)
+    return bool(importlib.import_module("triton").knobs.runtime.interpret)
 
 
 def capturing(device: torch.device) -> bool:

@@ -1,12 +1,12 @@
 """What dispatch raises. Each error is one sentence: what is wrong, where, and what to do.
 
-    DispatchError
-      InvalidInputError (also ValueError)   a tensor's shape, type, device or layout; an id out of range
-      UnsupportedError                      a combination that no kernel runs
-        LimitError                          a size that a kernel's index arithmetic cannot reach
-      TritonUnavailableError                Triton is not installed, or there is no device for it
-      CaptureError                          a first call under CUDA-graph capture, where it would compile
-      ConfigError (also ValueError)         a tuned table that cannot be read
+DispatchError
+  InvalidInputError (also ValueError)   a tensor's shape, type, device or layout; an id out of range
+  UnsupportedError                      a combination that no kernel runs
+    LimitError                          a size that a kernel's index arithmetic cannot reach
+  TritonUnavailableError                Triton is not installed, or there is no device for it
+  CaptureError                          a first call under CUDA-graph capture, where it would compile
+  ConfigError (also ValueError)         a tuned table that cannot be read
 """
 
 from __future__ import annotations

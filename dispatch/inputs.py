@@ -24,7 +24,9 @@ def check_tensors(
     for name, tensor in tensors.items():
         dimensions = _WEIGHTS if name in {"w13", "w2"} else _MATRIX
         if tensor.ndim != dimensions:
-            raise InvalidInputError(f"{name} has shape {_shape(tensor)}; it must have {dimensions} dimensions.")
+            raise InvalidInputError(
+                f"{name} has shape {_shape(tensor)}; it must have {dimensions} dimensions."
+            )
         if tensor.device != x.device:
             raise InvalidInputError(f"{name} is on {tensor.device} and x on {x.device}; move them together.")
     _check_shapes(x, w13, w2, topk_weights, topk_ids)
@@ -37,8 +39,8 @@ def check_tensors(
     for name, w in (("w13", w13), ("w2", w2)):
         if w.stride(2) != 1 and w.shape[2] != 1:
             raise InvalidInputError(
-                f"{name} has stride {w.stride(2)} along its last axis; the kernels read weights with a dense last "
-                "axis: store the transpose, or call contiguous() once, outside the hot path."
+                f"{name} has stride {w.stride(2)} along its last axis; the kernels read "
+                "weights with a dense last axis: store the transpose, or call contiguous() once, outside the hot path."
             )
     spans = {"w13": (w13.shape[1], w13.stride(1)), "w2": (w2.shape[1], w2.stride(1))}
     check_sizes(x.shape[0], topk_ids.shape[1], w13.shape[0], spans)
@@ -57,10 +59,13 @@ def _check_shapes(
         raise InvalidInputError(f"w13 has {rows} rows an expert; it must be 2 I: gate rows, then up rows.")
     if w2.shape != (experts, hidden, rows // 2):
         raise InvalidInputError(
-            f"w2 has shape {_shape(w2)}; with w13 {_shape(w13)} it must be [{experts}, {hidden}, {rows // 2}]."
+            f"w2 has shape {_shape(w2)}; with w13 {_shape(w13)} it must be "
+            f"[{experts}, {hidden}, {rows // 2}]."
         )
     if topk_ids.shape[0] != tokens or topk_ids.shape[1] == 0:
-        raise InvalidInputError(f"topk_ids has shape {_shape(topk_ids)}; it must be [{tokens}, k] with k over 0.")
+        raise InvalidInputError(
+            f"topk_ids has shape {_shape(topk_ids)}; it must be [{tokens}, k] with k over 0."
+        )
     if topk_weights.shape != topk_ids.shape:
         raise InvalidInputError(
             f"topk_weights has shape {_shape(topk_weights)} and topk_ids {_shape(topk_ids)}; they must agree."
@@ -90,8 +95,8 @@ def check_scale(
     experts, channels, _ = weights.shape
     if tuple(scale.shape) not in {(experts, channels), (experts, channels, 1)}:
         raise InvalidInputError(
-            f"{name} has shape {_shape(scale)}; it must be [{experts}, {channels}] or [{experts}, {channels}, 1]: "
-            "one scale for each output channel."
+            f"{name} has shape {_shape(scale)}; it must be [{experts}, {channels}] "
+            f"or [{experts}, {channels}, 1]: one scale for each output channel."
         )
     if scale.dtype != torch.float32:
         raise InvalidInputError(f"{name} is {scale.dtype}; it must be float32.")
@@ -110,12 +115,14 @@ def check_out(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
         return torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
         raise InvalidInputError(
-            f"out is {out.dtype} {_shape(out)} on {out.device}; it must be like x: {x.dtype} {_shape(x)} on {x.device}."
+            f"out is {out.dtype} {_shape(out)} on {out.device}; it must be like x: "
+            f"{x.dtype} {_shape(x)} on {x.device}."
         )
     rows, columns = out.shape
     if (columns > 1 and out.stride(1) != 1) or (rows > 1 and out.stride(0) < columns):
         raise InvalidInputError(
-            f"out has strides {tuple(out.stride())}; its last axis must be dense and its rows must not overlap."
+            f"out has strides {tuple(out.stride())}; its last axis must be dense "
+            "and its rows must not overlap."
         )
     return out
 

@@ -51,7 +51,8 @@ def check_sizes(tokens: int, top_k: int, experts: int, expert_strides: dict[str,
     """
     if tokens * top_k > INT32_MAX:
         raise LimitError(
-            f"topk_ids: {tokens} tokens x top-{top_k} are more slots than 32-bit indices hold; split the tokens."
+            f"topk_ids: {tokens} tokens x top-{top_k} are more slots than 32-bit indices "
+            "hold; split the tokens."
         )
     if experts > MAX_EXPERTS:
         raise LimitError(f"w13: {experts} experts, and the schedule holds at most {MAX_EXPERTS}.")

@@ -104,8 +104,8 @@ def fused_moe(  # noqa: PLR0913 - the operation has these operands
     if validate:
         if is_captured:
             raise CaptureError(
-                "validate=True reads the ids on the host, which a CUDA graph cannot capture: leave it out and "
-                "read dispatch.out_of_range_flag after the replay."
+                "validate=True reads the ids on the host, which a CUDA graph cannot capture: leave it out "
+                "and read dispatch.out_of_range_flag after the replay."
             )
         check_ids(topk_ids, w13.shape[0])
     if x.shape[0] == 0:
@@ -119,8 +119,8 @@ def fused_moe(  # noqa: PLR0913 - the operation has these operands
     if prepared is None:
         if is_captured:
             raise CaptureError(
-                f"fused_moe: the first call with x {tuple(x.shape)}, kernel '{kernel}', {resolved} is under CUDA-graph "
-                "capture, where its kernels would have to be compiled: call it once before capturing."
+                f"fused_moe: the first call with x {tuple(x.shape)}, kernel '{kernel}', {resolved} is under "
+                "CUDA-graph capture, where its kernels would have to be compiled: call it once before capturing."
             )
         prepared = _prepare(_problem(x, w13, topk_ids, resolved), kernel)
     from dispatch.kernels.family import MoeTensors  # noqa: PLC0415
@@ -179,9 +179,7 @@ def _problem(x: torch.Tensor, w13: torch.Tensor, topk_ids: torch.Tensor, precisi
 
 def _plan(problem: Problem, kernel: str) -> _Prepared:
     family = kernels.choose(problem, kernel)
-    return _Prepared(
-        Plan(problem, family.name, family.configure(problem), family.launches(problem)), family
-    )
+    return _Prepared(Plan(problem, family.name, family.configure(problem), family.launches(problem)), family)
 
 
 def _prepare(problem: Problem, kernel: str) -> _Prepared:

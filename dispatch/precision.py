@@ -49,7 +49,8 @@ def resolve_precision(
     if precision is None:
         if weights == torch.int8:
             raise InvalidInputError(
-                "precision: int8 weights run as int8_w8a16 or int8_w8a8, and the types do not say which; name one."
+                "precision: int8 weights run as int8_w8a16 or int8_w8a8, "
+                "and the types do not say which; name one."
             )
         if weights != activations:
             raise InvalidInputError(

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class Table:
 
     Attributes:
         triton_version: Triton that they were measured under.
-        entries: (kernel, precision, E, k, H, I) -> tokens -> (gate_up, down).
+        entries: (kernel, precision, E, k, H, I) -> tokens, ascending -> (gate_up, down).
     """
 
     triton_version: str
@@ -45,32 +46,31 @@ class Table:
 def configure(
     problem: Problem, kernel: str, model: Callable[[Problem], MoeConfig] = model_config
 ) -> MoeConfig:
-    """Tiles for a problem: measured for it, measured for a neighbour, or from the kernel's ``model``."""
-    if problem.device.interpreted:
-        return model(problem)
-    table = load(normalise_device(problem.device.name))
+    """Tiles for a problem: measured for it, measured for a neighbour, or from the model.
+
+    Args:
+        problem: shape and device.
+        kernel: the family's name; a table has tiles for each family.
+        model: the family's own tiles for a shape that nobody measured.
+
+    Raises:
+        ConfigError: the device's table cannot be read.
+    """
+    table = None if problem.device.interpreted else load(normalise_device(problem.device.name))
     if table is None:
         return model(problem)
-    key = (kernel, str(problem.precision), problem.experts, problem.top_k, problem.hidden, problem.intermediate)
-    measured = table.entries.get(key)
-    if not measured:
-        return model(problem)
-    return _choose(problem, measured, table.triton_version) or model(problem)
-
-
-def _choose(
-    problem: Problem, measured: Mapping[int, tuple[TileConfig, TileConfig]], version: str
-) -> MoeConfig | None:
+    shape = (problem.experts, problem.top_k, problem.hidden, problem.intermediate)
+    measured = table.entries.get((kernel, str(problem.precision), *shape), {})
     tokens = problem.tokens
     if tokens in measured:
-        return MoeConfig(*measured[tokens], "tuned", f"{tokens} tokens were measured", version)
-    neighbours = [max((t for t in measured if t < tokens), default=None)]
-    neighbours.append(min((t for t in measured if t > tokens), default=None))
-    near = [t for t in neighbours if t is not None]
-    if len(near) == 1 and not 1 / _BEYOND <= tokens / near[0] <= _BEYOND:
-        return None
+        return MoeConfig(*measured[tokens], "tuned", f"{tokens} tokens were measured", table.triton_version)
+    below = [t for t in measured if t < tokens][-1:]
+    above = [t for t in measured if t > tokens][:1]
+    near = below + above
+    if not near or (len(near) == 1 and not 1 / _BEYOND <= tokens / near[0] <= _BEYOND):
+        return model(problem)
     best = min(near, key=lambda t: (padded_cost(problem, measured[t][0]), abs(t - tokens)))
-    return MoeConfig(*measured[best], "interpolated", f"measured at {best} tokens", version)
+    return MoeConfig(*measured[best], "interpolated", f"measured at {best} tokens", table.triton_version)
 
 
 def padded_cost(problem: Problem, tile: TileConfig) -> float:
@@ -98,7 +98,8 @@ def load(device: str) -> Table | None:
     running = _triton_version()
     if running is not None and running != table.triton_version:
         _log.warning(
-            "%s was measured under Triton %s and this is %s: its tiles are right, perhaps no longer the fastest",
+            "%s was measured under Triton %s and this is %s: its tiles are right, "
+            "perhaps no longer the fastest",
             path.name,
             table.triton_version,
             running,
@@ -133,8 +134,8 @@ def _tokens(tokens: Mapping[str, Any]) -> dict[int, tuple[TileConfig, TileConfig
         gate_up, down = TileConfig(**products["gate_up"]), TileConfig(**products["down"])
         for tile in (gate_up, down):
             blocks = (tile.block_m, tile.block_n, tile.block_k)
-            if any(b < 16 or b & (b - 1) for b in blocks):  # noqa: PLR2004 - the least that a product takes
-                raise ValueError(f"{count} tokens: blocks {blocks} are not powers of two from 16 up")
+            if any(b < 1 or b & (b - 1) for b in blocks):
+                raise ValueError(f"{count} tokens: blocks {blocks} are not powers of two")
         if gate_up.block_m != down.block_m:
             raise ValueError(f"{count} tokens: both products share one schedule and need one block_m")
         found[int(count)] = (gate_up, down)
@@ -158,7 +159,6 @@ def normalise_device(name: str) -> str:
 
 def _triton_version() -> str | None:
     try:
-        from triton import __version__  # noqa: PLC0415 - tables can be read without Triton
-    except ImportError:
+        return version("triton")
+    except PackageNotFoundError:
         return None
-    return str(__version__)

@@ -8,6 +8,7 @@ import Triton, so they are imported when first asked for, never by ``import disp
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from functools import cache
 from typing import TYPE_CHECKING
@@ -38,13 +39,11 @@ def load(name: str) -> Family:
     """
     if name not in FAMILIES:
         raise InvalidInputError(f"kernel '{name}' is unknown; known are {', '.join([*FAMILIES, AUTO])}.")
-    try:
-        import triton  # noqa: F401, PLC0415 - everything else of dispatch works without it
-    except ImportError:
+    if importlib.util.find_spec("triton") is None:
         raise TritonUnavailableError(
-            f"The kernels need Triton, which is not installed here ({sys.platform}; it has wheels for Linux only): "
-            "use dispatch.fused_moe_eager, or run on Linux with the extra 'kernels'."
-        ) from None
+            f"The kernels need Triton, which is not installed here ({sys.platform}; it has wheels for Linux "
+            "only): use dispatch.fused_moe_eager, or run on Linux with the extra 'kernels'."
+        )
     family: Family = importlib.import_module(FAMILIES[name]).FAMILY
     return family
 

@@ -1,7 +1,10 @@
-"""``naive``: one program a tile. The grid holds every tile that there can be; programs past the last one end."""
+"""``naive``: one program a tile.
 
-# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+The grid holds every tile that there can be, whatever the ids are; programs past the last tile end at once.
+"""
+
+# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import triton

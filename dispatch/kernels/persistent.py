@@ -4,8 +4,8 @@ It saves the start of a program per tile and the last partly filled wave. Which 
 changes nothing in its result, which is bitwise that of ``naive`` with the same tiles.
 """
 
-# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import triton
@@ -14,7 +14,6 @@ import triton.language as tl
 from dispatch.config import Problem
 from dispatch.kernels.tile import down_tile, gate_up_tile, tile_coordinates
 from dispatch.kernels.two_products import Launch, TwoProducts
-
 
 # Two resident programs hide each other's prologue and epilogue; more would need smaller tiles.
 _PROGRAMS_PER_SM = 2

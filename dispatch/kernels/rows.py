@@ -1,7 +1,7 @@
 """The kernels that touch each row once: int8 quantisation, and the sum over a token's choices."""
 
-# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import torch
@@ -79,7 +79,9 @@ def quantize_kernel(
         # A comparison with NaN is false, so NaN becomes infinity, which no later maximum can lose.
         magnitude = tl.where(tl.abs(value) < float("inf"), tl.abs(value), float("inf"))
         largest = tl.maximum(largest, tl.max(magnitude, axis=1))
-    scale = tl.where(largest < float("inf"), tl.div_rn(largest, tl.full((ROWS,), 127, tl.float32)), float("nan"))
+    scale = tl.where(
+        largest < float("inf"), tl.div_rn(largest, tl.full((ROWS,), 127, tl.float32)), float("nan")
+    )
     tl.store(scales_ptr + row, scale, mask=row < rows)
     # Where the scale is 0 or NaN every value becomes 0; dividing by 1 then keeps NaN out of the conversion.
     usable = (scale > 0)[:, None]
@@ -150,7 +152,9 @@ def combine_kernel(
         slot = token * TOP_K + choice
         expert = tl.load(ids_ptr + slot, mask=exists, other=-1)
         used = ((expert >= 0) & (expert < experts))[:, None]
-        value = tl.load(down_ptr + slot[:, None] * hidden + columns, mask=used & (columns < hidden), other=0.0)
+        value = tl.load(
+            down_ptr + slot[:, None] * hidden + columns, mask=used & (columns < hidden), other=0.0
+        )
         total += widen(value, INTERPRET)
     out = narrow(total, out_ptr.dtype.element_ty, INTERPRET)
     tl.store(out_ptr + token[:, None] * out_stride + columns, out, mask=exists[:, None] & (columns < hidden))

@@ -1,16 +1,16 @@
 """The schedule: token slots sorted by expert, cut into row tiles, built on the device in one launch.
 
 One program an expert. Each counts the slots of all experts, so that it knows where its own begin without
-waiting for another program; then it writes its tiles and its slots, in ascending order. The launch depends on E alone, and the sizes of the buffers on M, k and E: nothing has to be
-read back on the host.
+waiting for another program; then it writes its tiles and its slots, in ascending order. The launch
+depends on E alone, and the sizes of the buffers on M, k and E: nothing has to be read back on the host.
 
-    order [slots] int32           slot (token * k + choice) at each place, experts ascending
+    order [slots] int32              slot (token * k + choice) at each place, experts ascending
     tiles [1 + max_tiles, 4] int32   row 0: number of tiles, number of scheduled rows; then for each tile
-                                  expert, first place, end place, unused
+                                     expert, first place, end place, unused
 """
 
-# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -7,8 +7,8 @@ Rows past the tile's end and channels past the matrix' end read row 0 instead of
 what they compute is never stored, and no row of a product depends on another.
 """
 
-# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# ruff: noqa: N803, N806, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import triton
@@ -180,7 +180,7 @@ def down_tile(
     WHOLE_K: tl.constexpr,
     INTERPRET: tl.constexpr,
 ):
-    """The down projection of BLOCK_M rows and BLOCK_N channels, times the router's weight, put at its slot."""
+    """The down projection of BLOCK_M rows and BLOCK_N channels times the router's weight, put at its slot."""
     rows = first_row + tl.arange(0, BLOCK_M)
     valid = rows < end_row
     inside_rows = tl.where(valid, rows, first_row).to(tl.int64)
@@ -189,7 +189,9 @@ def down_tile(
     steps = tl.arange(0, BLOCK_K)
 
     a_ptrs = activated_ptr + inside_rows[:, None] * intermediate + steps[None, :]
-    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + weight_rows[:, None] * w_row_stride + steps[None, :]
+    w_ptrs = (
+        w_ptr + expert.to(tl.int64) * w_expert_stride + weight_rows[:, None] * w_row_stride + steps[None, :]
+    )
 
     total_dtype: tl.constexpr = tl.int32 if activated_ptr.dtype.element_ty == tl.int8 else tl.float32
     TOTAL_M: tl.constexpr = BLOCK_N if SWAP_AB else BLOCK_M

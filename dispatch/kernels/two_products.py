@@ -5,7 +5,7 @@
 Quantisation is launched in int8_w8a8 only: 4 launches, or 6.
 """
 
-# mypy: disable-error-code="no-untyped-call"
+# mypy: disable-error-code="no-untyped-call, import-untyped"
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -122,7 +122,14 @@ def _down(  # noqa: PLR0913, PLR0917 - the operands of a product
         (
             *(activated, activated_scale),
             *(tensors.w2, tensors.w2.stride(0), tensors.w2.stride(1), tensors.w2_scale),
-            *(tensors.topk_weights, down, schedule.order, schedule.tiles, problem.hidden, problem.intermediate),
+            *(
+                tensors.topk_weights,
+                down,
+                schedule.order,
+                schedule.tiles,
+                problem.hidden,
+                problem.intermediate,
+            ),
         ),
         _constants(tile, problem.intermediate, problem),
     )
