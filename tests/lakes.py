@@ -110,6 +110,14 @@ class Race:
         """The hash under which the run's policy is registered."""
         return hashlib.sha256((self.policy or "").encode()).hexdigest()
 
+    def taking_part(self) -> list[Entrant]:
+        """Return the entrants that were really entered, in roster order."""
+        return [e for e in self.entrants if e.entered]
+
+    def session_of(self) -> np.ndarray[Any, Any]:
+        """Return the session of each round, [rounds]."""
+        return np.arange(self.rounds) * self.sessions // self.rounds
+
     def started_at(self) -> datetime:
         """Return the time in ``run_id``, so that later identifiers are later runs."""
         return datetime.strptime(self.run_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
@@ -290,9 +298,8 @@ def _applies(refusal: Refusal, contestant: str, cell: str, session: int, mode: s
 def sample_table(race: Race) -> pa.Table:
     """Return the race's samples, cast to the lake's schema, in the order in which they were taken."""
     rng = np.random.default_rng(race.seed)
-    entrants = [e for e in race.entrants if e.entered]
+    entrants = race.taking_part()
     n, rounds, per_round = len(entrants), race.rounds, race.samples
-    session_of = np.arange(rounds) * race.sessions // rounds
     parts: list[pa.Table] = []
     bias = rng.uniform(-race.process_bias, race.process_bias, (n, race.sessions))
     for cell in race.cells:
@@ -307,22 +314,21 @@ def sample_table(race: Race) -> pa.Table:
             phase = rng.random()
             drift = 1 + race.drift / 2 * np.sin(2 * np.pi * (when + phase))
             true = np.array([e.time_us for e in entrants])
-            level = true * drift * (1 + bias[:, session_of].T)
+            level = true * drift * (1 + bias[:, race.session_of()].T)
             times = level[:, :, None] * (1 + race.noise * rng.standard_normal((rounds, n, per_round)))
-            parts.append(_as_table(race, entrants, cell, mode, session_of, position, times))
+            parts.append(_as_table(race, cell, mode, position, times))
     return pa.concat_tables(parts).combine_chunks()
 
 
 def _as_table(
     race: Race,
-    entrants: list[Entrant],
     cell: str,
     mode: str,
-    session_of: np.ndarray[Any, Any],
     position: np.ndarray[Any, Any],
     times: np.ndarray[Any, Any],
 ) -> pa.Table:
-    """``times`` [rounds, contestants, samples] as rows, without the units that were refused or left out."""
+    """Return ``times`` [rounds, contestants, samples] as rows, without the units that have no samples."""
+    entrants, session_of = race.taking_part(), race.session_of()
     rounds, n, per_round = times.shape
     keep = np.array(
         [

@@ -12,11 +12,11 @@ WITH counted AS (
     WHERE role = 'required'
 )
 SELECT
-    run_id,
-    cell_id,
-    timing_mode,
-    contestant,
-    house,
+    c.run_id,
+    c.cell_id,
+    c.timing_mode,
+    c.contestant,
+    c.house,
     status = 'measured' OR (status = 'partial' AND rounds = most_rounds) AS usable,
     status = 'refused' AND fault = 'contestant' AS own_fault,
     reason_code,
@@ -24,5 +24,7 @@ SELECT
     rounds,
     sessions,
     time_us,
-    concat_ws(':', contestant, torch_version, triton_version, package_version, source_sha256, l2_state) AS version
-FROM counted;
+    l2_state,
+    concat_ws(':', c.contestant, v.version) AS version
+FROM counted c
+LEFT JOIN run_versions v ON v.run_id = c.run_id AND v.contestant = c.contestant;

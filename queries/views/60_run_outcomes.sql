@@ -20,6 +20,7 @@ WITH field AS (
         min(rounds) FILTER (WHERE usable) AS rounds,
         min(sessions) FILTER (WHERE usable) AS sessions,
         arg_min(contestant, {'time': time_us, 'name': contestant}) FILTER (WHERE usable) AS leader,
+        one_or_two(l2_state) AS l2_state,
         string_agg(version, ',' ORDER BY contestant) AS versions
     FROM required_field
     GROUP BY run_id, cell_id, timing_mode
@@ -46,7 +47,7 @@ judged AS (
         n.noise_floor,
         n.tie_band,
         least(f.rounds, o.shared_rounds) AS rounds_shared,
-        concat_ws(';', s.device, s.driver_version, s.power_limit_w, f.versions) AS conditions_key,
+        concat_ws(';', s.device, s.driver_version, s.power_limit_w, f.l2_state, f.versions) AS conditions_key,
         CASE
             WHEN f.required IS NULL
                 THEN {'outcome': 'incomplete', 'reason': 'no required contestant in roster or policy'}

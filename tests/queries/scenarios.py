@@ -156,11 +156,7 @@ SCENARIOS = [
     ),
     Scenario(
         "all rivals refused",
-        (
-            replace(
-                FAST, refusals=tuple(refused(n, "nan-output", "contestant") for n in ("vllm", "sglang"))
-            ),
-        ),
+        (replace(FAST, refusals=tuple(refused(n, "nan-output", "contestant") for n in ("vllm", "sglang"))),),
         _none(
             "sole entrant",
             outcome_text="sole entrant: dispatch, refused: sglang (nan-output), vllm (nan-output)",
@@ -171,9 +167,7 @@ SCENARIOS = [
         (
             replace(
                 FAST,
-                refusals=tuple(
-                    refused(n, "crashed", "contestant") for n in ("dispatch", "vllm", "sglang")
-                ),
+                refusals=tuple(refused(n, "crashed", "contestant") for n in ("dispatch", "vllm", "sglang")),
             ),
         ),
         _none("incomplete", measured=None, missing=None),
@@ -293,6 +287,17 @@ SCENARIOS = [
                     *trio(dispatch=100.0, vllm=90.0),
                     Entrant("x", "x", 500.0, role="informational"),
                 )
+            ),
+        ),
+        _none("inconclusive", reason="runs disagree: {0} says win of dispatch; {1} says win of vllm"),
+    ),
+    Scenario(
+        "a refusal in one of them does not hide that runs disagree",
+        (
+            FAST,
+            Race(
+                entrants=trio(dispatch=100.0, vllm=90.0),
+                refusals=(refused("sglang", "wrong-output", "contestant"),),
             ),
         ),
         _none("inconclusive", reason="runs disagree: {0} says win of dispatch; {1} says win of vllm"),

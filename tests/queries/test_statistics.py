@@ -49,9 +49,7 @@ def test_a_coverage_equal_to_the_confidence_reaches_it(macros: duckdb.DuckDBPyCo
 
 
 @pytest.mark.parametrize(("n", "confidence"), [(7, 0.99), (10, 0.999), (1, 0.5)])
-def test_too_few_rounds_give_no_rank(
-    macros: duckdb.DuckDBPyConnection, n: int, confidence: float
-) -> None:
+def test_too_few_rounds_give_no_rank(macros: duckdb.DuckDBPyConnection, n: int, confidence: float) -> None:
     assert macros.execute("SELECT order_statistic_rank(?, ?)", [n, confidence]).fetchall() == [(None,)]
 
 

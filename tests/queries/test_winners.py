@@ -51,9 +51,7 @@ def test_the_interval_is_made_of_the_ordered_ratios_of_the_rounds(db: Database) 
     row = db.row("FROM winners WHERE device = 'win'")
     # Rank 2 of 12 at 99 %, rank 1 at 99.9 %.
     assert (row["margin_lo"], row["margin_hi"]) == pytest.approx((ratios[1], ratios[10]), rel=1e-12)
-    assert (row["margin_lo_wide"], row["margin_hi_wide"]) == pytest.approx(
-        (ratios[0], ratios[11]), rel=1e-12
-    )
+    assert (row["margin_lo_wide"], row["margin_hi_wide"]) == pytest.approx((ratios[0], ratios[11]), rel=1e-12)
     assert row["margin"] == pytest.approx((ratios[5] + ratios[6]) / 2, rel=1e-12)
 
 

@@ -1,0 +1,117 @@
+"""Each query that people run, over one tiny lake, as the ``duckdb`` command prints it.
+
+``UPDATE_GOLDEN=1 python -m pytest tests/queries/test_golden.py`` rewrites the files; read the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.lakes import Entrant, Race, Refusal, run_id, trio, write_ceilings
+from tests.queries.conftest import Database, MakeDatabase
+
+GOLDEN = Path(__file__).parent / "golden"
+QUERIES = sorted((Path(__file__).parents[2] / "queries").glob("*.sql"))
+CELLS = ("deepseek-moe-16b/bf16/uniform/16", "deepseek-moe-16b/bf16/zipf/128")
+
+
+@pytest.fixture(scope="module")
+def db(make_db: MakeDatabase) -> Database:
+    """Return two runs of two cells: one decided, one with a rival refused, and an earlier incomplete run."""
+    early = Race(
+        run_id=run_id(0),
+        entrants=trio(90.0, 100.0, 110.0),
+        cells=CELLS,
+        missing=frozenset({("vllm", CELLS[0])}),
+        seed=1,
+    )
+    late = Race(
+        run_id=run_id(1),
+        cells=CELLS,
+        modes=("eager", "graph"),
+        entrants=(*trio(90.0, 100.0, 110.0), Entrant("torch-grouped", "torch", 85.0, role="informational")),
+        refusals=(
+            Refusal("sglang", "wrong-output", "contestant", cell_id=CELLS[1]),
+            Refusal("vllm", "worker-timeout", "environment", cell_id=CELLS[0], timing_mode="eager"),
+        ),
+        cell_facts={"weight_bytes": 200_000_000, "io_bytes": 500_000, "flops": 2_000_000_000},
+    )
+    return make_db(early, late, then=lambda lake: write_ceilings(lake, run=run_id(2)))
+
+
+@pytest.fixture(scope="module")
+def empty(make_db: MakeDatabase) -> Database:
+    return make_db()
+
+
+def command() -> str:
+    beside_python = Path(sys.executable).parent / "duckdb"
+    found = str(beside_python) if beside_python.exists() else shutil.which("duckdb")
+    if found is None:
+        pytest.skip("the duckdb command is not installed")
+    return found
+
+
+def ask(db: Database, query: Path) -> str:
+    """Run ``query`` the way the documents say, from the root folder."""
+    done = subprocess.run(  # noqa: S603 - the command beside this interpreter
+        [command(), "-readonly", "-csv", "-nullvalue", "NULL", str(db.path)],
+        input=query.read_text(encoding="utf-8"),
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
+def test_the_command_prints_the_golden_rows(db: Database, query: Path) -> None:
+    printed = ask(db, query)
+    golden = GOLDEN / f"{query.stem}.csv"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(printed, encoding="utf-8")
+    assert printed == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
+def test_python_gives_the_rows_of_the_command(db: Database, query: Path) -> None:
+    rows = db.rows(query.read_text(encoding="utf-8"))
+    assert len(rows) == len(ask(db, query).splitlines()) - 1 > 0
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
+def test_an_empty_lake_gives_no_rows_and_no_error(empty: Database, query: Path) -> None:
+    assert empty.rows(query.read_text(encoding="utf-8")) == []
+    assert len(ask(empty, query).splitlines()) <= 1  # a header at most
+
+
+def test_every_view_is_readable_and_empty_over_an_empty_lake(empty: Database) -> None:
+    views = [path.stem[3:] for path in (QUERIES[0].parent / "views").glob("*.sql")]
+    assert len(views) > 15
+    counts = {view: empty.row(f"SELECT count(*) AS n FROM {view}")["n"] for view in views}  # noqa: S608
+    assert {view for view, count in counts.items() if count} == {"goals"}
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
+def test_every_query_orders_its_rows(query: Path) -> None:
+    statement = query.read_text(encoding="utf-8")
+    assert "ORDER BY" in statement
+    assert len(duckdb.extract_statements(statement)) == 1
+
+
+@pytest.mark.parametrize(
+    "view", sorted((QUERIES[0].parent / "views").glob("*.sql")), ids=lambda path: path.stem
+)
+def test_a_view_file_is_one_statement_that_creates_the_view_of_its_name(view: Path) -> None:
+    statement = view.read_text(encoding="utf-8")
+    assert len(duckdb.extract_statements(statement)) == 1
+    assert f"\nCREATE VIEW {view.stem[3:]} AS\n" in statement
