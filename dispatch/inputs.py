@@ -40,7 +40,8 @@ def check_tensors(
         if w.stride(2) != 1 and w.shape[2] != 1:
             raise InvalidInputError(
                 f"{name} has stride {w.stride(2)} along its last axis; the kernels read "
-                "weights with a dense last axis: store the transpose, or call contiguous() once, outside the hot path."
+                "weights with a dense last axis: store the transpose, or call contiguous() once "
+                "outside the hot path."
             )
     spans = {"w13": (w13.shape[1], w13.stride(1)), "w2": (w2.shape[1], w2.stride(1))}
     check_sizes(x.shape[0], topk_ids.shape[1], w13.shape[0], spans)

@@ -120,7 +120,8 @@ def fused_moe(  # noqa: PLR0913 - the operation has these operands
         if is_captured:
             raise CaptureError(
                 f"fused_moe: the first call with x {tuple(x.shape)}, kernel '{kernel}', {resolved} is under "
-                "CUDA-graph capture, where its kernels would have to be compiled: call it once before capturing."
+                "CUDA-graph capture, where its kernels would have to be compiled: call it once "
+                "before capturing."
             )
         prepared = _prepare(_problem(x, w13, topk_ids, resolved), kernel)
     from dispatch.kernels.family import MoeTensors  # noqa: PLC0415
