@@ -35,17 +35,17 @@ CUDA_DEFAULTS: Asked = {
 CPU_DEFAULTS: Asked = {
     **CUDA_DEFAULTS,
     "workload": ("interpreter-small",),
-    "tokens": (1, 8),
+    "tokens": (2,),
     "mode": ("eager",),
     "contestant": ("dispatch", "dispatch-naive", "dispatch-persistent", "example"),
     "sessions": 4,
-    "samples": 3,
+    "samples": 1,
 }
 
 # Guesses behind the estimate of --dry-run, seconds: (start of a session, preparing a cell, one sample call
 # without its samples, one sample).
 _CUDA_COSTS = (45.0, 1.5, 0.005, 0.0008)
-_CPU_COSTS = (15.0, 0.6, 0.001, 0.02)
+_CPU_COSTS = (15.0, 1.5, 0.001, 0.2)
 
 
 class Workload(Protocol):

@@ -78,10 +78,8 @@ class FakeRace:
         """Rows of a query over the lake's tables (views over its files)."""
         with duckdb.connect() as connection:
             for table in sorted(path.name for path in self.lake.iterdir() if any(path.glob("*.parquet"))):
-                connection.execute(
-                    f"CREATE VIEW {table} AS SELECT * FROM "
-                    f"read_parquet('{self.lake / table}/*.parquet', union_by_name=true, hive_partitioning=false)"
-                )
+                files = f"'{self.lake / table}/*.parquet', union_by_name=true, hive_partitioning=false"
+                connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet({files})")
             return connection.execute(sql).fetchall()
 
 

@@ -61,6 +61,7 @@ class StoppingRecorder(Recorder):
     units = 0
 
     def unit(self, *rows: Sequence[Row]) -> None:  # type: ignore[override]
+        """Append, then stop where it was asked for."""
         if str(self.units) == os.environ.get("FAKE_FULL_AFTER"):
             # A limit on the size of a file stands in for the full disk: writing beyond it fails alike.
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

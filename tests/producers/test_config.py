@@ -20,7 +20,8 @@ def arguments(*given):
 def test_toml_and_command_line_mean_the_same(tmp_path):
     path = tmp_path / "race.toml"
     path.write_text(
-        'precision = ["bf16", "int8_w8a8"]\ntokens = [1, 4]\nrounds = 12\nbudget-minutes = 5\nbusy-ok = true\n'
+        'precision = ["bf16", "int8_w8a8"]\ntokens = [1, 4]\nrounds = 12\nbudget-minutes = 5\n'
+        "busy-ok = true\n"
         'lake = "somewhere"\n[interpreter]\nvllm = "/v/python"\n[import-path]\nvllm = ["/a", "/b"]\n'
     )
 

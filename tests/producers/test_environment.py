@@ -104,7 +104,7 @@ def test_an_idle_card_may_race(on_card):
 def test_a_card_with_other_processes_is_refused(on_card, library):
     library.pids = (17, 4242)
 
-    with pytest.raises(RefusedError, match="in use by process 17, 4242; .* --busy-ok"):
+    with pytest.raises(RefusedError, match=r"in use by process 17, 4242; .* --busy-ok"):
         environment.refuse_busy(on_card)
 
 

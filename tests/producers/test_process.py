@@ -89,7 +89,8 @@ def test_closing_ends_what_the_process_started(start):
         "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
     )
     peer = start(
-        f"{child}\nimport json\nprint(json.dumps({{'id': 1, 'ok': True, 'child': p.pid}}), flush=True)\ninput()\ninput()"
+        f"import json\n{child}\nprint(json.dumps({{'id': 1, 'ok': True, 'child': p.pid}}), flush=True)\n"
+        "input()\ninput()"
     )
     pid = peer.request("hello", 10)["child"]
 
@@ -138,11 +139,11 @@ def test_a_budget_counts_minutes_and_money():
 
     assert budget.left_s() == 300  # 1 USD at 12 USD an hour
     budget.check(needed_s=299)
-    with pytest.raises(StoppedError, match="used up after 0.0 minutes, 0.00 USD"):
+    with pytest.raises(StoppedError, match=r"used up after 0.0 minutes, 0.00 USD"):
         budget.check(needed_s=301)
     now[0] += 301
     assert budget.spent_usd == pytest.approx(301 / 300)
-    with pytest.raises(StoppedError, match="used up after 5.0 minutes, 1.00 USD"):
+    with pytest.raises(StoppedError, match=r"used up after 5.0 minutes, 1.00 USD"):
         budget.check()
 
 

@@ -31,9 +31,10 @@ def test_a_race_records_everything_once_and_in_order(fake_race, small):
         (1, 3),
     ]
     assert fake_race.query(
-        "SELECT count(*) FROM samples WHERE (SELECT max(recorded_at) FROM verdicts WHERE stage = 'timed-output') "
-        "< (SELECT recorded_at FROM runs WHERE event = 'started')"
-    ) == [(0,)]
+        "SELECT (SELECT max(registered_at) FROM policies) < (SELECT min(recorded_at) FROM runs), "
+        "(SELECT min(recorded_at) FROM runs) < (SELECT min(recorded_at) FROM workers), "
+        "(SELECT max(recorded_at) FROM runs) > (SELECT max(recorded_at) FROM verdicts)"
+    ) == [(True, True, True)]
     assert fake_race.query("SELECT cell_id, distinct_experts, weight_bytes FROM cells ORDER BY cell_id") == [
         (CELL_1, 2, 1000),
         (CELL_4, 2, 1000),

@@ -119,7 +119,7 @@ def test_on_another_card_only_whole_cells_are_added(fake_race, small):
 
     assert done.returncode == 3
     assert "1 cells were begun on another card" in done.stderr
-    # The first cell keeps its one session; the second has both of its own, under session numbers of their own.
+    # The first cell keeps its one session; the second has both, under numbers of their own.
     assert fake_race.query("SELECT cell_id, min(session) FROM samples GROUP BY cell_id ORDER BY cell_id") == [
         ("interpreter-small/bf16/uniform/1", 0),
         ("interpreter-small/bf16/uniform/4", 2),
