@@ -43,6 +43,7 @@ class Failure(Exception):  # noqa: N818 - a finding that is reported, and only s
         reason_code: a code of :mod:`producers.outcomes`.
         detail: one sentence.
         sticky: whether the process must be replaced.
+
     """
 
     def __init__(self, reason_code: str, detail: str, *, sticky: bool = False) -> None:
@@ -78,6 +79,7 @@ def failure_of(error: BaseException, probe: Callable[[], object] | None = None) 
         error: the exception.
         probe: a harmless call on the device; if it fails too, the device context is gone (a kernel's
             fault surfaces at whichever call comes next, so the first message may be misleading).
+
     """
     if isinstance(error, Failure):
         return error

@@ -48,5 +48,6 @@ def fault_of(code: str) -> Fault:
 
     Raises:
         KeyError: ``code`` is none of :data:`REASONS`.
+
     """
     return REASONS[code].fault

@@ -46,6 +46,7 @@ def quantise(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Returns:
         int8 [rows, columns] and float32 scales [rows]; a row of zeros has scale 1.
+
     """
     absmax = matrix.abs().amax(dim=1)
     scale = torch.where(absmax > 0, absmax / _INT8_MAX, torch.ones_like(absmax))
@@ -126,7 +127,7 @@ class Referee:
 
     def handlers(self) -> dict[str, Callable[[Request], Mapping[str, Any]]]:
         """Op -> method."""
-        return {op.__name__: op for op in (self.hello, self.weights, self.cell, self.drop)}
+        return {op.__name__: op for op in (self.hello, self.weights, self.cell, self.drop, self.ceilings)}
 
     def hello(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - a handler
         """What the referee runs on."""
@@ -176,6 +177,16 @@ class Referee:
             self._weights = None
         shutil.rmtree(folder, ignore_errors=True)
         return {}
+
+    def ceilings(self, request: Request) -> dict[str, Any]:
+        """Memory streams and matrix rates of the card, for table ``ceilings``."""
+        if self.device.type != "cuda":
+            raise Failure("unsupported", "ceilings are measured on CUDA devices only")
+        from producers.rates import measure  # noqa: PLC0415 - a race without a card needs no Triton here
+
+        self._weights = None
+        torch.cuda.empty_cache()
+        return {"ceilings": measure(self.device, int(request["repeats"]))}
 
 
 def draw_weights(folder: Path, shape: Mapping[str, Any], family: str, seed: int) -> dict[str, str]:

@@ -45,6 +45,7 @@ class Case:
         tolerance: largest relative error against it.
         unchanged: the inputs' checksums before the contestant saw them.
         timers: mode -> what times it.
+
     """
 
     cell: Cell
@@ -136,6 +137,7 @@ class Worker:
 
         Raises:
             Exception: anything that the contestant raises, or the Failure that its output is.
+
         """
         if case.cell.tokens == 0:
             raise Failure("unsupported", "a cell of zero tokens has nothing to time")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from producers.process import Peer
-from producers.workloads import WORKLOADS, Cell
+from producers.workloads import WORKLOADS, Cell, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -54,17 +54,18 @@ class Drawn:
 
 
 def draw(referee: Peer, scratch: Path, cell: Cell, seed: int = 0) -> Drawn:
-    """Weights and inputs of a cell of the interpreter's workload."""
+    """Weights and inputs of a cell."""
     fields = {"scratch": str(scratch), "seed": seed}
+    workload = Workload(cell.workload, cell.experts, cell.top_k, cell.hidden, cell.intermediate)
     weights = referee.request(
-        "weights", TIMEOUT_S, workload=asdict(SMALL), precision=cell.precision, **fields
+        "weights", TIMEOUT_S, workload=asdict(workload), precision=cell.precision, **fields
     )
     return Drawn(cell, weights, referee.request("cell", TIMEOUT_S, cell=asdict(cell), **fields))
 
 
-def ready_worker(folder: Path, contestant: str, drawn: Drawn, **options: Any) -> Peer:
+def ready_worker(folder: Path, contestant: str, drawn: Drawn, *import_paths: Path) -> Peer:
     """A worker that has said hello and loaded the weights."""
-    worker = start("producers.worker", folder, HERE)
-    worker.request("hello", TIMEOUT_S, contestant=contestant, options=options)
+    worker = start("producers.worker", folder, *import_paths, HERE)
+    worker.request("hello", TIMEOUT_S, contestant=contestant, options={})
     worker.request("load", TIMEOUT_S, folder=drawn.weights["folder"], precision=drawn.cell.precision)
     return worker

@@ -7,6 +7,7 @@ import sys
 import time
 
 import torch
+
 from producers.contestants.base import Contestant, Inputs, Launch
 from producers.referee import reference
 from producers.workloads import Cell
@@ -152,7 +153,7 @@ class Prints(Right):
     """Prints garbage on standard output, from Python and from C, and reads standard input."""
 
     def spoil(self, output: torch.Tensor, inputs: Inputs) -> torch.Tensor:  # noqa: ARG002, D102
-        print('{"id": 1, "ok": true}', flush=True)  # noqa: T201
+        print('{"id": 1, "ok": true}', flush=True)
         ctypes.CDLL(None).puts(b"garbage from C")
         ctypes.CDLL(None).fflush(None)
         assert sys.stdin.read() == ""  # noqa: S101

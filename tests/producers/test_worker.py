@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from producers.environment import detect
+
+from producers import environment
+from producers.environment import CPU_DEVICE
 from producers.errors import PeerError
 from producers.outcomes import fault_of
 from producers.process import Peer
-
 from tests.producers.peers import TIMEOUT_S, Drawn, draw, ready_worker, small_cell, start
 
 
@@ -27,18 +29,35 @@ def drawn(referee: Peer, tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     return draw(referee, tmp_path_factory.mktemp("scratch"), small_cell(tokens=4))
 
 
-def prepared(folder: Path, contestant: str, drawn: Drawn) -> tuple[Peer, dict[str, dict[str, object]]]:
-    worker = ready_worker(folder, f"sabotage:{contestant}", drawn)
-    return worker, worker.request("prepare", TIMEOUT_S, **drawn.prepare_fields())["verdicts"]
+@pytest.fixture(scope="module")
+def worker(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """One process for many contestants: each says hello again."""
+    peer = ready_worker(tmp_path_factory.mktemp("worker"), "sabotage:Right", drawn)
+    yield peer
+    peer.close()
 
 
-def test_whole_protocol(referee: Peer, tmp_path: Path) -> None:
+def prepare(worker: Peer, contestant: str, drawn: Drawn) -> dict[str, dict[str, Any]]:
+    worker.request("hello", TIMEOUT_S, contestant=f"sabotage:{contestant}")
+    worker.request("load", TIMEOUT_S, folder=drawn.weights["folder"], precision=drawn.cell.precision)
+    verdicts: dict[str, dict[str, Any]] = worker.request("prepare", TIMEOUT_S, **drawn.prepare_fields())[
+        "verdicts"
+    ]
+    return verdicts
+
+
+def cpu_uuid(monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the coordinator calls this machine without a card."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(environment, "read_sources", lambda root: None)  # slow, and not what is asked
+    return environment.detect().device.device_uuid
+
+
+def test_whole_protocol(referee: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = draw(referee, tmp_path, small_cell("int8_w8a16", tokens=3, routing="zipf"))
     worker = start("producers.worker", tmp_path)
     hello = worker.request("hello", TIMEOUT_S, contestant="producers.contestants.example:Example", options={})
-    device = detect().device if detect().device.device == "cpu-interpreter" else None
-    assert hello["device"] == "cpu-interpreter"
-    assert device is None or hello["device_uuid"] == device.device_uuid
+    assert (hello["device"], hello["device_uuid"]) == (CPU_DEVICE, cpu_uuid(monkeypatch))
     assert hello["pid"] == worker.pid
     assert len(hello["source_sha256"]) == 64
     folder = drawn.weights["folder"]
@@ -88,8 +107,8 @@ def test_whole_protocol(referee: Peer, tmp_path: Path) -> None:
         ("WrongShape", "wrong-output", "[64, 4]"),
     ],
 )
-def test_misbehaviour_is_refused(tmp_path: Path, drawn: Drawn, contestant: str, code: str, said: str) -> None:
-    worker, verdicts = prepared(tmp_path, contestant, drawn)
+def test_misbehaviour_is_refused(worker: Peer, drawn: Drawn, contestant: str, code: str, said: str) -> None:
+    verdicts = prepare(worker, contestant, drawn)
     assert set(verdicts) == {"all"}
     verdict = verdicts["all"]
     assert (verdict["status"], verdict["reason_code"], verdict["fault"]) == ("refused", code, fault_of(code))
@@ -97,36 +116,30 @@ def test_misbehaviour_is_refused(tmp_path: Path, drawn: Drawn, contestant: str, 
     assert verdict["inputs_sha256"] == drawn.answer["inputs_sha256"]
     with pytest.raises(PeerError, match="not prepared"):
         worker.request("sample", TIMEOUT_S, mode="eager", samples=1)
-    worker.close()
 
 
-def test_right_output_passes_bitwise(tmp_path: Path, drawn: Drawn) -> None:
-    worker, verdicts = prepared(tmp_path, "Right", drawn)
+def test_right_output_passes_bitwise(worker: Peer, drawn: Drawn) -> None:
+    verdicts = prepare(worker, "Right", drawn)
     assert (verdicts["eager"]["status"], verdicts["eager"]["repeatability"]) == ("passed", "bitwise")
-    worker.close()
 
 
-def test_last_bits_may_vary_and_are_recorded_so(tmp_path: Path, drawn: Drawn) -> None:
-    worker, verdicts = prepared(tmp_path, "Jitter", drawn)
+def test_last_bits_may_vary_and_are_recorded_so(worker: Peer, drawn: Drawn) -> None:
+    verdicts = prepare(worker, "Jitter", drawn)
     assert (verdicts["eager"]["status"], verdicts["eager"]["repeatability"]) == ("passed", "tolerance")
-    worker.close()
 
 
-def test_output_of_the_timed_executions_is_judged(tmp_path: Path, drawn: Drawn) -> None:
-    worker, verdicts = prepared(tmp_path, "LateWrong", drawn)
+def test_output_of_the_timed_executions_is_judged(worker: Peer, drawn: Drawn) -> None:
+    verdicts = prepare(worker, "LateWrong", drawn)
     assert verdicts["eager"]["status"] == "passed"
     worker.request("sample", TIMEOUT_S, mode="eager", samples=2)
     late = worker.request("finish", TIMEOUT_S)["verdicts"]["eager"]
     assert (late["status"], late["reason_code"]) == ("refused", "wrong-output")
     assert late["relative_error"] == pytest.approx(1.0, rel=0.02)
-    worker.close()
 
 
-def test_prints_do_not_garble_the_protocol(tmp_path: Path, drawn: Drawn) -> None:
-    worker, verdicts = prepared(tmp_path, "Prints", drawn)
-    assert verdicts["eager"]["status"] == "passed"
-    worker.close()
-    log = (tmp_path / "producers.worker.log").read_text()
+def test_prints_do_not_garble_the_protocol(worker: Peer, drawn: Drawn) -> None:
+    assert prepare(worker, "Prints", drawn)["eager"]["status"] == "passed"
+    log = worker._log.read_text()
     assert "garbage from C" in log
     assert '{"id": 1, "ok": true}' in log
 
@@ -145,7 +158,7 @@ def test_hanging_is_a_timeout_and_dying_a_death(tmp_path: Path, drawn: Drawn) ->
     assert "SIGSEGV" in died.value.detail
 
 
-def test_requests_that_cannot_be_served(tmp_path: Path, drawn: Drawn) -> None:
+def test_requests_that_cannot_be_served_and_the_end(tmp_path: Path, drawn: Drawn) -> None:
     worker = start("producers.worker", tmp_path, Path(__file__).parent)
     for fields, code in (
         ({"contestant": "sabotage:NotInstalled"}, "not-installed"),
@@ -159,12 +172,17 @@ def test_requests_that_cannot_be_served(tmp_path: Path, drawn: Drawn) -> None:
         worker.request("prepare", TIMEOUT_S, **drawn.prepare_fields())
     with pytest.raises(PeerError, match="no op 'dance'"):
         worker.request("dance", TIMEOUT_S)
-    worker.close()
+    # A worker whose coordinator is gone ends by itself.
+    stdin = worker._process.stdin
+    assert stdin is not None
+    stdin.close()
+    assert worker._process.wait(timeout=30) == 0
+    worker.close(gently=False)
 
 
-def test_changed_and_truncated_inputs_are_noticed(referee: Peer, tmp_path: Path) -> None:
+def test_changed_and_truncated_inputs_are_noticed(referee: Peer, worker: Peer, tmp_path: Path) -> None:
     drawn = draw(referee, tmp_path, small_cell(tokens=2))
-    worker = ready_worker(tmp_path, "sabotage:Right", drawn)
+    prepare(worker, "Right", drawn)
     x = Path(drawn.answer["folder"]) / "x.bin"
     held = x.read_bytes()
     x.write_bytes(bytes([held[0] ^ 1]) + held[1:])
@@ -174,22 +192,14 @@ def test_changed_and_truncated_inputs_are_noticed(referee: Peer, tmp_path: Path)
     with pytest.raises(PeerError, match="holds 254 bytes instead of 256") as short:
         worker.request("prepare", TIMEOUT_S, **drawn.prepare_fields())
     assert short.value.reason_code == "inputs-differ"
-    worker.close()
 
 
-def test_zero_tokens_have_nothing_to_time(referee: Peer, tmp_path: Path) -> None:
+def test_zero_tokens_have_nothing_to_time(referee: Peer, worker: Peer, tmp_path: Path) -> None:
     drawn = draw(referee, tmp_path, small_cell(tokens=0))
-    assert (drawn.answer["distinct_experts"], drawn.answer["weight_bytes"], drawn.answer["flops"]) == (0, 0, 0)
-    worker, verdicts = prepared(tmp_path, "Right", drawn)
+    assert (drawn.answer["distinct_experts"], drawn.answer["weight_bytes"], drawn.answer["flops"]) == (
+        0,
+        0,
+        0,
+    )
+    verdicts = prepare(worker, "Right", drawn)
     assert verdicts["all"]["reason_code"] == "unsupported"
-    worker.close()
-
-
-def test_worker_ends_when_its_coordinator_is_gone(tmp_path: Path) -> None:
-    worker = start("producers.worker", tmp_path)
-    worker.request("hello", TIMEOUT_S, contestant="producers.contestants.example:Example")
-    stdin = worker._process.stdin
-    assert stdin is not None
-    stdin.close()
-    assert worker._process.wait(timeout=30) == 0
-    worker.close(gently=False)
