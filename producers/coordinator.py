@@ -109,7 +109,8 @@ class Race:
 
     def _register(self) -> None:
         if not self.state.events:
-            self.recorder.policy(self.policy.sha256, self.policy.text)
+            if not resume.has_policy(self.recorder.lake, self.policy.sha256):
+                self.recorder.policy(self.policy.sha256, self.policy.text)
             self._event("started", plan_json=json.dumps(self.plan.asked, sort_keys=True))
         self.recorder.roster(
             seat for seat in self.plan.seats if (seat.contestant, seat.precision) not in self.state.seats
@@ -188,8 +189,7 @@ class Race:
             for seat in self.plan.left_out(cell.precision)
             if (cell.cell_id, seat.contestant) not in known
         ]
-        self._keep(rows)
-        self.recorder.verdicts(rows)
+        self.recorder.verdicts(self._keep(rows))
 
     # ---- measuring ----
 
@@ -307,8 +307,7 @@ class Race:
         ready = crew.ready(modes_of, weights["folder"], cell.precision)
         fields = {"folder": drawn["folder"], "tolerance": self.policy.tolerance(cell.precision)}
         unit.measure(modes_of, ready, fields, drawn["inputs_sha256"])
-        self._keep(unit.verdicts)
-        self.recorder.unit(unit.verdicts, unit.states, unit.samples)
+        self.recorder.unit(self._keep(unit.verdicts), unit.states, unit.samples)
         for row in unit.samples:
             self.state.done.add((session, cell.cell_id))
             self.state.measured.add((session, cell.cell_id, row["contestant"], row["timing_mode"]))
@@ -326,8 +325,21 @@ class Race:
                     f"{row['reason_code']}: {row['detail']}"
                 )
 
-    def _keep(self, verdicts: list[Row]) -> None:
-        self.state.verdicts += verdicts
+    def _keep(self, verdicts: list[Row]) -> list[Row]:
+        """Add verdicts to the state; returns those that the lake does not have.
+
+        A unit that was killed between its verdicts and its samples is measured again and says the same.
+        """
+        known = {_identity(row) for row in self.state.verdicts}
+        new = [row for row in verdicts if _identity(row) not in known]
+        self.state.verdicts += new
+        return new
+
+
+def _identity(verdict: Row) -> tuple[str | int, ...]:
+    """What makes two verdicts the same: the table's identity, and what they say."""
+    columns = ("cell_id", "contestant", "timing_mode", "session", "stage", "status")
+    return tuple(verdict[column] for column in columns)
 
 
 def _weights_of(cell: Cell) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """What a race writes to the lake, table by table.
 
 Every method appends one file. The order of the calls is the contract: policy, run, roster, cells, then
-measurements; and in a unit (one session of one cell) verdicts and card states before the samples, whose
-file is what makes the unit done.
+measurements; and in a unit (one session of one cell) verdicts before the samples, whose file is what
+makes the unit done.
 """
 
 from __future__ import annotations
@@ -187,8 +187,9 @@ class Recorder:
     def unit(self, verdicts: Sequence[Row], states: Sequence[Row], samples: Sequence[Row]) -> None:
         """One session of one cell. When this returns, the unit's samples are in the lake for good."""
         self._append("verdicts", verdicts)
-        self._append("device_states", states)
         self._append("samples", samples)
+        # Last: a kill in between leaves a card's state unknown, never that of an attempt that was dropped.
+        self._append("device_states", states)
 
     def cost(self, elapsed_s: float, usd_per_hour: float, first_event: int) -> None:
         """What this invocation cost at the stated rate."""

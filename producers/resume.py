@@ -96,6 +96,12 @@ def read(lake: Path, run_id: str) -> RunState:
     return state
 
 
+def has_policy(lake: Path, sha256: str) -> bool:
+    """Whether a policy is registered in the lake."""
+    rows = _rows(lake, "policies", None, ("policy_sha256",))
+    return any(row["policy_sha256"] == sha256 for row in rows)
+
+
 def find(lake: Path, run_id: str) -> RunState:
     """The run to resume: by identifier, or the newest race that is not finished.
 
@@ -223,8 +229,10 @@ def _rows(
     """Rows of a table, of one run, from every readable file (one file at a time: schemas may grow)."""
     rows: list[Row] = []
     for path in scan(lake).files(table):
-        names = None if columns is None else [*columns, "run_id"]
-        found: pa.Table = pq.read_table(path, columns=names, partitioning=None)
+        names = columns if columns is None or run_id is None else [*columns, "run_id"]
+        found: pa.Table = pq.read_table(
+            path, columns=None if names is None else list(names), partitioning=None
+        )
         if run_id is not None:
             found = found.filter(pc.equal(found["run_id"], run_id))
         if distinct and columns is not None:

@@ -87,7 +87,7 @@ def test_rounds_are_shuffled_and_positions_recorded(fake_race, small):
 def test_who_fails_is_refused_and_the_others_go_on(fake_race, small, fault, reason, whose, exit_code):
     fake_race.contestants(example={"faults": [fault]})
 
-    done = fake_race(*small, "--rounds=2", "--worker-timeout=1.5")
+    done = fake_race(*small, "--rounds=2", "--sessions=1", "--worker-timeout=1.5")
 
     assert exit_code == done.returncode, done.stderr
     assert fake_race.query(

@@ -45,6 +45,26 @@ def test_resume_measures_what_is_missing_and_nothing_else(stopped):
         assert stopped.query(twice) == [], table
 
 
+def test_a_unit_killed_before_its_samples_leaves_nothing_twice(stopped):
+    # What such a kill leaves: verdicts of the unit, and no samples.
+    newest = max(stopped.lake.glob("samples/*.parquet"))
+    newest.unlink()
+
+    done = stopped("--resume")
+
+    assert done.returncode == 0, done.stderr
+    assert stopped.query(COUNTS) == COMPLETE
+    keys = "run_id, cell_id, contestant, timing_mode, session, stage"
+    assert stopped.query(f"SELECT {keys} FROM verdicts GROUP BY {keys} HAVING count(*) > 1") == []
+
+
+def test_a_second_race_registers_the_same_policy_once(stopped, small):
+    stopped(*small)
+
+    assert stopped.query("SELECT count(*) FROM policies") == [(1,)]
+    assert stopped.query("SELECT count(DISTINCT run_id) FROM runs") == [(2,)]
+
+
 def test_resume_of_a_named_run_with_the_same_options(stopped, small):
     ((run_id,),) = stopped.query("SELECT DISTINCT run_id FROM runs")
 
