@@ -11,7 +11,7 @@ mentioned_modes AS (
     SELECT run_id, timing_mode FROM round_medians
     UNION SELECT run_id, timing_mode FROM verdicts WHERE timing_mode <> 'all'
     UNION SELECT run_id, timing_mode FROM device_states
-    UNION SELECT run_id, unnest(json_extract_string(plan_json, '$.modes[*]')) FROM run_status
+    UNION SELECT run_id, unnest(json_extract_string(plan_json, '$.mode[*]')) FROM run_status WHERE json_valid(plan_json)
 ),
 modes AS (
     SELECT r.run_id, coalesce(m.timing_mode, 'unknown') AS timing_mode

@@ -59,7 +59,10 @@ judged AS (
         *,
         CASE
             WHEN own_refusal IS NOT NULL
-                THEN {'status': 'refused', 'code': own_refusal.code, 'fault': 'contestant', 'detail': own_refusal.detail}
+                THEN {
+                    'status': 'refused', 'code': own_refusal.code, 'fault': 'contestant',
+                    'detail': own_refusal.detail
+                }
             WHEN time_us < refuse_below_datasheet * datasheet_floor_us
                 THEN {
                     'status': 'refused', 'code': 'below-floor', 'fault': 'contestant',
@@ -76,9 +79,15 @@ judged AS (
             WHEN latest.status <> 'passed'
                 THEN {'status': 'refused', 'code': latest.code, 'fault': 'environment', 'detail': latest.detail}
             WHEN NOT entered
-                THEN {'status': 'missing', 'code': 'left-out', 'fault': 'environment', 'detail': 'not entered in the run'}
+                THEN {
+                    'status': 'missing', 'code': 'left-out', 'fault': 'environment',
+                    'detail': 'not entered in the run'
+                }
             WHEN rounds = 0
-                THEN {'status': 'missing', 'code': 'no-samples', 'fault': 'environment', 'detail': 'no sample in this cell'}
+                THEN {
+                    'status': 'missing', 'code': 'no-samples', 'fault': 'environment',
+                    'detail': 'no sample in this cell'
+                }
             WHEN NOT passed
                 THEN {
                     'status': 'missing', 'code': 'no-verdict', 'fault': 'environment',

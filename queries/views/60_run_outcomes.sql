@@ -11,7 +11,8 @@ WITH field AS (
         count(*) FILTER (WHERE usable) AS usable,
         count(DISTINCT house) FILTER (WHERE usable) AS usable_houses,
         string_agg(contestant, ', ' ORDER BY contestant) FILTER (WHERE usable) AS measured,
-        string_agg(contestant || ' (' || reason_code || ')', ', ' ORDER BY contestant) FILTER (WHERE own_fault) AS refused,
+        string_agg(contestant || ' (' || reason_code || ')', ', ' ORDER BY contestant)
+            FILTER (WHERE own_fault) AS refused,
         list(house) FILTER (WHERE own_fault) AS refused_houses,
         string_agg(contestant || ' (' || reason_code || ')', ', ' ORDER BY contestant)
             FILTER (WHERE NOT usable AND NOT own_fault) AS missing,
@@ -98,7 +99,8 @@ decided AS (
         CASE WHEN verdict.outcome = 'win' THEN champion END AS winner,
         CASE WHEN verdict.outcome = 'win' THEN champion
             WHEN verdict.outcome IN ('tie', 'inconclusive') THEN leader END AS ahead,
-        CASE WHEN verdict.outcome = 'tie' THEN array_to_string(list_sort(list_append(level_with, leader)), ', ') END AS tied
+        CASE WHEN verdict.outcome = 'tie'
+            THEN array_to_string(list_sort(list_append(level_with, leader)), ', ') END AS tied
     FROM judged
 )
 SELECT

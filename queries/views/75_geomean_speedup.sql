@@ -3,8 +3,13 @@
 -- ratio. The rival '(best other house)' is, cell by cell, the fastest measured required rival of another house.
 CREATE VIEW geomean_speedup AS
 WITH sets AS (
-    SELECT device, workload, precision, timing_mode, count(*) AS cells, count(*) FILTER (WHERE outcome <> 'incomplete')
-        AS complete_cells
+    SELECT
+        device,
+        workload,
+        precision,
+        timing_mode,
+        count(*) AS cells,
+        count(*) FILTER (WHERE outcome <> 'incomplete') AS complete_cells
     FROM winners
     GROUP BY device, workload, precision, timing_mode
 ),
@@ -40,7 +45,8 @@ SELECT
     CASE WHEN s.complete_cells = s.cells AND count(p.speedup_vs_rival) = s.cells
         THEN exp(avg(ln(p.speedup_vs_rival))) END AS geomean_speedup,
     CASE
-        WHEN s.complete_cells < s.cells THEN printf('%d of %d cells are incomplete', s.cells - s.complete_cells, s.cells)
+        WHEN s.complete_cells < s.cells
+            THEN printf('%d of %d cells are incomplete', s.cells - s.complete_cells, s.cells)
         WHEN count(p.speedup_vs_rival) < s.cells
             THEN printf('%d of %d cells have no ratio', s.cells - count(p.speedup_vs_rival), s.cells)
     END AS reason

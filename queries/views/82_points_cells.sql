@@ -10,7 +10,8 @@ WITH best AS (
         count(*) AS entrants,
         arg_min({'contestant': contestant, 'house': house, 'cost': cost}, {'cost': cost, 'name': contestant})
             FILTER (WHERE cost IS NOT NULL) AS first,
-        string_agg(contestant || ' (' || refusal || ')', ', ' ORDER BY contestant) FILTER (WHERE cost IS NULL) AS refused
+        string_agg(contestant || ' (' || refusal || ')', ', ' ORDER BY contestant)
+            FILTER (WHERE cost IS NULL) AS refused
     FROM points_entrants
     GROUP BY evidence, cell_key, device, metric
 ),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ def h200(dispatch: float, others: float) -> tuple[Entrant, ...]:
     )
 
 
-def ceilings(**arguments: object) -> Callable[[Path], object]:
-    return lambda lake: write_ceilings(lake, device=H200, **arguments)  # type: ignore[arg-type]
+def ceilings(**arguments: Any) -> Callable[[Path], object]:
+    return lambda lake: write_ceilings(lake, device=H200, **arguments)
 
 
 @pytest.fixture(scope="module")

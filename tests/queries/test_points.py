@@ -63,7 +63,7 @@ def test_the_document_itself_reads_the_same(make_db: MakeDatabase) -> None:
     assert row["outcome_text"] == "vllm faster over dispatch, sglang (point figures)"
 
 
-INVALID = {
+INVALID: dict[str, dict[str, Any]] = {
     "no value": {"value": None},
     "zero": {"value": 0.0},
     "negative": {"value": -1.0},

@@ -1,6 +1,7 @@
 """Two hundred simulated races: what noise, drift and a bias of every process do to the outcome.
 
-Identical implementations must never bring forth a winner; one that is truly 5 % faster must nearly always win.
+Identical implementations must never bring forth a winner; one that is truly 5 % faster must
+nearly always win.
 """
 
 from __future__ import annotations

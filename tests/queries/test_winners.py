@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from tests.queries.conftest import Database, MakeDatabase
-from tests.queries.scenarios import NAMES, SCENARIOS, Scenario
+from tests.queries.scenarios import FAST, NAMES, SCENARIOS, Scenario
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +129,8 @@ def test_completeness_says_what_winners_says(db: Database) -> None:
     rows = db.rows("SELECT c.complete, w.outcome FROM completeness c JOIN winners w USING (run_id)")
     assert len(rows) == len(SCENARIOS)
     assert all(row["complete"] == (row["outcome"] != "incomplete") for row in rows)
+
+
+def test_a_planned_mode_without_a_sample_is_incomplete_and_not_absent(make_db: MakeDatabase) -> None:
+    rows = make_db(replace(FAST, planned_modes=("eager",))).rows("FROM winners")
+    assert {row["timing_mode"]: row["outcome"] for row in rows} == {"graph": "win", "eager": "incomplete"}

@@ -1,0 +1,295 @@
+-- Typed macros for claims in documents. They read the views, and DuckDB binds a macro where it is created: so they
+-- are made after the views, and not with the text macros before them.
+--
+-- cells    four globs 'workload/precision/routing/tokens', each a comma-separated list: 'deepseek-moe-16b/bf16/*/1,4'
+-- mode     'graph' or 'eager'; NULL takes all that were measured
+-- device   NULL takes the only device of the lake; with several devices NULL selects nothing
+-- A comparison is true, false, or NULL: unknown, for no cell or for a cell that cannot be judged. A number is NULL
+-- unless every selected cell is complete. Over several cells a comparison uses the wide interval.
+
+CREATE MACRO claim_match(value, patterns) AS
+    list_bool_or(list_transform(string_split(patterns, ','), lambda pattern: value GLOB trim(pattern)));
+
+-- claim_cells: the selected rows of winners, whether they can decide a comparison, and how many they are.
+CREATE MACRO claim_cells(the_cells, the_mode := NULL, the_device := NULL) AS TABLE
+    SELECT
+        w.* EXCLUDE (device),
+        w.outcome <> 'incomplete' AS complete,
+        w.outcome <> 'incomplete' AND NOT coalesce(w.reason LIKE 'runs disagree%', FALSE)
+            AND coalesce(w.rounds >= p.min_rounds AND w.sessions >= p.min_sessions AND o.shuffled, FALSE) AS decisive,
+        count(*) OVER () > 1 AS several
+    FROM winners w
+    LEFT JOIN run_policy p ON p.run_id = w.run_id
+    LEFT JOIN round_orders o ON o.run_id = w.run_id AND o.timing_mode = w.timing_mode
+    WHERE w.device = coalesce(
+            the_device,
+            (SELECT CASE WHEN count(DISTINCT d.device) = 1 THEN min(d.device) END FROM winners d)
+        )
+        AND (the_mode IS NULL OR w.timing_mode = the_mode)
+        AND claim_match(w.workload, split_part(the_cells, '/', 1))
+        AND claim_match(w.precision, split_part(the_cells, '/', 2))
+        AND claim_match(w.routing, split_part(the_cells, '/', 3))
+        AND claim_match(w.tokens::VARCHAR, split_part(the_cells, '/', 4));
+
+-- claim_pairs: a row is a selected cell and mode and a rival (several: 'vllm,sglang'), whatever is known of them.
+CREATE MACRO claim_pairs(the_contestant, the_rival, the_cells, the_mode := NULL, the_device := NULL) AS TABLE
+    SELECT
+        c.cell_id,
+        c.timing_mode,
+        n.name AS against,
+        CASE WHEN c.complete THEN r.speedup_vs_rival END AS speedup,
+        CASE WHEN c.several THEN r.lo_wide ELSE r.lo END AS lo,
+        CASE WHEN c.several THEN r.hi_wide ELSE r.hi END AS hi,
+        c.tie_band,
+        CASE WHEN c.decisive THEN CASE WHEN c.several THEN r.lo_wide ELSE r.lo END > 1 + c.tie_band END AS beaten,
+        CASE WHEN c.decisive
+            THEN CASE WHEN c.several THEN r.lo_wide ELSE r.lo END >= 1 / (1 + c.tie_band)
+                AND CASE WHEN c.several THEN r.hi_wide ELSE r.hi END <= 1 + c.tie_band END AS level,
+        CASE
+            WHEN NOT c.complete THEN c.outcome_text
+            WHEN r.rival IS NULL THEN n.name || ' or ' || the_contestant || ' takes no part'
+            WHEN NOT c.decisive THEN coalesce(c.outcome_text, 'the cell cannot be judged')
+            ELSE r.reason
+        END AS reason
+    FROM claim_cells(the_cells, the_mode := the_mode, the_device := the_device) c
+    CROSS JOIN (SELECT trim(unnest(string_split(the_rival, ','))) AS name) n
+    LEFT JOIN ratios r
+        ON r.run_id = c.run_id AND r.cell_id = c.cell_id AND r.timing_mode = c.timing_mode
+        AND r.contestant = the_contestant AND r.rival = n.name;
+
+-- claim_times: a row is a selected cell and mode, with the contestant's time where the cell is complete.
+CREATE MACRO claim_times(the_contestant, the_cells, the_mode := NULL, the_device := NULL) AS TABLE
+    SELECT
+        c.cell_id,
+        c.timing_mode,
+        CASE WHEN c.complete AND s.status = 'measured' THEN s.time_us END AS time_us,
+        CASE WHEN c.complete AND s.status = 'measured' THEN s.time_us / s.reference_floor_us END AS x_floor,
+        CASE
+            WHEN NOT c.complete THEN c.outcome_text
+            WHEN s.status IS NULL THEN the_contestant || ' takes no part'
+            WHEN s.status <> 'measured' THEN the_contestant || ' is ' || s.status || ' (' || s.reason_code || ')'
+        END AS reason
+    FROM claim_cells(the_cells, the_mode := the_mode, the_device := the_device) c
+    LEFT JOIN contestant_status s
+        ON s.run_id = c.run_id AND s.cell_id = c.cell_id AND s.timing_mode = c.timing_mode
+        AND s.contestant = the_contestant;
+
+-- Race: comparisons.
+
+CREATE MACRO beats(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN bool_or(NOT p.beaten) THEN FALSE WHEN count(*) > 0 AND count(*) = count(p.beaten) THEN TRUE END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+CREATE MACRO ties(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN bool_or(NOT p.level) THEN FALSE WHEN count(*) > 0 AND count(*) = count(p.level) THEN TRUE END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+-- wins over every required rival of another house, none of them refused; with rivals := over those.
+CREATE MACRO wins(contestant, cells, rivals := NULL, mode := NULL, device := NULL) AS (
+    CASE WHEN rivals IS NULL THEN (
+        SELECT CASE WHEN bool_or(NOT t.won) THEN FALSE WHEN count(*) > 0 AND count(*) = count(t.won) THEN TRUE END
+        FROM (
+            SELECT CASE WHEN c.decisive THEN c.outcome = 'win' AND contestant IN (c.winner, c.house)
+                AND c.wins_over_all AND (c.win_holds_wide OR NOT c.several) END AS won
+            FROM claim_cells(cells, the_mode := mode, the_device := device) c
+        ) t
+    ) ELSE (
+        SELECT CASE WHEN bool_or(NOT p.beaten) THEN FALSE WHEN count(*) > 0 AND count(*) = count(p.beaten) THEN TRUE END
+        FROM claim_pairs(contestant, coalesce(rivals, ''), cells, the_mode := mode, the_device := device) p
+    ) END
+);
+
+-- Race: numbers.
+
+CREATE MACRO speedup(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(p.speedup) END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+CREATE MACRO ratio(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN 1 / max(p.speedup) END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+CREATE MACRO percent_faster(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN 100 * (max(p.speedup) - 1) END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+CREATE MACRO speedup_range(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND count(*) = count(p.speedup)
+        THEN {'low': min(p.speedup), 'high': max(p.speedup)} END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+CREATE MACRO percent_faster_range(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND count(*) = count(p.speedup)
+        THEN {'low': 100 * (min(p.speedup) - 1), 'high': 100 * (max(p.speedup) - 1)} END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+CREATE MACRO geomean_speedup(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND count(*) = count(p.speedup) THEN exp(avg(ln(p.speedup))) END
+    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+);
+
+CREATE MACRO time_us(contestant, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(t.time_us) END
+    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+);
+
+CREATE MACRO time_range_us(contestant, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND count(*) = count(t.time_us)
+        THEN {'low': min(t.time_us), 'high': max(t.time_us)} END
+    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+);
+
+CREATE MACRO x_floor(contestant, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(t.x_floor) END
+    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+);
+
+CREATE MACRO x_floor_range(contestant, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND count(*) = count(t.x_floor)
+        THEN {'low': min(t.x_floor), 'high': max(t.x_floor)} END
+    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+);
+
+-- Race: counts. A cell that was measured in several selected modes is one cell; it is won if it is won in all of them.
+
+CREATE MACRO cells(cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND bool_and(c.complete) THEN count(DISTINCT c.cell_id) END
+    FROM claim_cells(cells, the_mode := mode, the_device := device) c
+);
+
+CREATE MACRO wins_count(contestant, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND bool_and(t.complete) THEN count(*) FILTER (WHERE t.won) END
+    FROM (
+        SELECT
+            bool_and(c.complete) AS complete,
+            bool_and(c.decisive AND coalesce(
+                c.outcome = 'win' AND contestant IN (c.winner, c.house) AND c.wins_over_all, FALSE
+            )) AS won
+        FROM claim_cells(cells, the_mode := mode, the_device := device) c
+        GROUP BY c.cell_id
+    ) t
+);
+
+CREATE MACRO beats_count(contestant, rival, cells, mode := NULL, device := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 AND bool_and(t.known) THEN count(*) FILTER (WHERE t.beaten) END
+    FROM (
+        SELECT bool_and(p.speedup IS NOT NULL) AS known, bool_and(coalesce(p.beaten, FALSE)) AS beaten
+        FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+        GROUP BY p.cell_id
+    ) t
+);
+
+-- Gate: the newest run that compared the configuration. Agreement in percent.
+
+CREATE MACRO claim_gate(the_config) AS TABLE
+    SELECT count(*) AS compared, 100 * avg(g.agree::INTEGER) AS agreement
+    FROM gate_positions g
+    WHERE claim_match(g.config, the_config) AND g.config <> 'stock_vs_stock'
+        AND g.run_id = (SELECT max(n.run_id) FROM gate_positions n WHERE n.config = g.config)
+    GROUP BY g.config;
+
+CREATE MACRO agreement(config) AS (SELECT CASE WHEN count(*) = 1 THEN max(g.agreement) END FROM claim_gate(config) g);
+
+CREATE MACRO agreement_range(config) AS (
+    SELECT CASE WHEN count(*) > 0 THEN {'low': min(g.agreement), 'high': max(g.agreement)} END FROM claim_gate(config) g
+);
+
+CREATE MACRO positions(config) AS (
+    SELECT CASE WHEN min(g.compared) = max(g.compared) THEN min(g.compared) END FROM claim_gate(config) g
+);
+
+-- Decode inside a model at concurrency 1: the newest run of the configuration, over all its steps.
+
+CREATE MACRO decode_tokens_per_second(the_config) AS (
+    SELECT 1e6 / median(d.time_us)
+    FROM decode_steps d
+    WHERE d.config = the_config AND d.run_id = (SELECT max(n.run_id) FROM decode_steps n WHERE n.config = the_config)
+);
+
+-- Only two configurations of one run meet in a ratio.
+CREATE MACRO decode_speedup(the_config, the_rival) AS (
+    SELECT median(d.time_us) FILTER (WHERE d.config = the_rival) / median(d.time_us) FILTER (WHERE d.config = the_config)
+    FROM decode_steps d
+    WHERE d.run_id = (
+        SELECT max(n.run_id) FROM decode_steps n
+        WHERE n.config = the_config AND n.run_id IN (SELECT m.run_id FROM decode_steps m WHERE m.config = the_rival)
+    )
+);
+
+-- Served engines: measured runs at one concurrency, the median over repeats; NULL where they differ in client,
+-- device, model, or asked lengths.
+
+CREATE MACRO claim_serving(the_engine, the_concurrency) AS TABLE
+    SELECT s.* EXCLUDE (engine)
+    FROM serving_runs s
+    WHERE s.evidence = 'measured' AND s.status = 'passed' AND s.engine = the_engine AND s.max_concurrency = the_concurrency;
+
+CREATE MACRO claim_one_setup(engine, concurrency) AS (
+    SELECT count(DISTINCT (
+        coalesce(s.engine_version, ''), coalesce(s.client, ''), coalesce(s.client_version, ''), coalesce(s.device, ''),
+        coalesce(s.model, ''), coalesce(s.input_tokens_asked, 0), coalesce(s.output_tokens_asked, 0)
+    )) = 1
+    FROM claim_serving(engine, concurrency) s
+);
+
+CREATE MACRO tokens_per_second(engine, concurrency) AS (
+    SELECT CASE WHEN claim_one_setup(engine, concurrency) THEN median(s.output_tokens_per_s) END
+    FROM claim_serving(engine, concurrency) s
+);
+
+CREATE MACRO ttft_ms(engine, concurrency) AS (
+    SELECT CASE WHEN claim_one_setup(engine, concurrency) THEN median(s.ttft_p50_ms) END
+    FROM claim_serving(engine, concurrency) s
+);
+
+-- At the rate on record for the machine; NULL where the lake holds none or several.
+CREATE MACRO cost_per_m_output_tokens(engine, concurrency) AS (
+    (SELECT CASE WHEN min(c.rate_usd_per_h) = max(c.rate_usd_per_h) THEN min(c.rate_usd_per_h) END
+     FROM costs c WHERE c.basis = 'rate')
+    / 3600 / tokens_per_second(engine, concurrency) * 1e6
+);
+
+-- Figures of a text. They are compared as points: supported or contradicted, never a win. expected is the number of
+-- cells that the statement is about: fewer published ones leave it unknown.
+
+CREATE MACRO claim_points(the_contestant, the_rival, the_cells := NULL, the_metric := NULL) AS TABLE
+    SELECT p.cell_key, p.metric AS compared, p.rival AS against, p.speedup_vs_rival AS speedup, p.faster
+    FROM points_pairs p
+    JOIN (
+        SELECT DISTINCT q.cell_key, q.evidence, q.metric, q.workload, q.precision, q.routing, q.tokens FROM points q
+    ) k ON k.cell_key IS NOT DISTINCT FROM p.cell_key AND k.evidence = p.evidence AND k.metric = p.metric
+    WHERE p.evidence = 'published' AND p.contestant = the_contestant AND p.rival IS NOT NULL
+        AND (the_rival IS NULL OR claim_match(p.rival, the_rival))
+        AND (the_metric IS NULL OR p.metric = the_metric)
+        AND (the_cells IS NULL OR (
+            claim_match(coalesce(k.workload, ''), split_part(the_cells, '/', 1))
+            AND claim_match(coalesce(k.precision, ''), split_part(the_cells, '/', 2))
+            AND claim_match(coalesce(k.routing, ''), split_part(the_cells, '/', 3))
+            AND claim_match(coalesce(k.tokens::VARCHAR, ''), split_part(the_cells, '/', 4))
+        ));
+
+CREATE MACRO published_beats(contestant, rival, cells := NULL, metric := NULL, expected := NULL) AS (
+    SELECT CASE
+        WHEN bool_or(p.faster IS DISTINCT FROM contestant) THEN FALSE
+        WHEN count(DISTINCT p.cell_key) > 0 AND count(DISTINCT p.cell_key) >= expected THEN TRUE
+    END
+    FROM claim_points(contestant, rival, the_cells := cells, the_metric := metric) p
+);
+
+CREATE MACRO published_speedup(contestant, rival, metric, cells := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(p.speedup) END
+    FROM claim_points(contestant, rival, the_cells := cells, the_metric := metric) p
+);
+
+CREATE MACRO published_range(contestants, the_metric) AS (
+    SELECT CASE WHEN count(*) > 0 AND count(*) = count(e.value) THEN {'low': min(e.value), 'high': max(e.value)} END
+    FROM points_entrants e
+    WHERE e.evidence = 'published' AND e.metric = the_metric AND claim_match(e.contestant, contestants)
+);
