@@ -1,0 +1,59 @@
+"""Programmatic dependent launch: the start of a kernel overlaps the end of its predecessor.
+
+A kernel launched with :data:`OVERLAP` may start as soon as every program of its predecessor has called
+``signal`` or ended. Nothing of the predecessor may be read before ``wait``, which returns when the
+predecessor has completed and its writes can be seen. The first kernel of a call is launched plainly, so it
+waits for all earlier work of the stream, and every later one waits before its first read of what a call
+computes: buffers can be reused from call to call.
+"""
+
+# ruff: noqa: N803 - Triton spells compile-time arguments in capitals
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from dispatch.config import DeviceFacts, Problem
+
+CAPABILITY = (9, 0)
+_OVERLAP = {"launch_pdl": True}
+
+
+def overlap(device: DeviceFacts) -> dict[str, Any]:
+    """Launch options of every kernel of a call but the first."""
+    return {} if device.interpreted else _OVERLAP
+
+
+def refuses(problem: Problem, channels: int, step: int) -> str | None:
+    """Why a Hopper family cannot run a problem; None if it can.
+
+    Args:
+        problem: the call.
+        channels: H and I must be multiples of this many output channels.
+        step: and of this many columns of a reduction.
+    """
+    if not problem.device.interpreted and problem.device.capability != CAPABILITY:
+        return f"it is written for compute capability 9.0 and {problem.device.name} has another."
+    for name, size in (("hidden", problem.hidden), ("intermediate", problem.intermediate)):
+        for multiple in (channels, step):
+            if size % multiple:
+                return f"{name} size {size} is no multiple of {multiple}."
+    return None
+
+
+@triton.jit
+def signal(INTERPRET: tl.constexpr):
+    """Let the next kernel start."""
+    if not INTERPRET:
+        gdc_launch_dependents()
+
+
+@triton.jit
+def wait(INTERPRET: tl.constexpr):
+    """Wait for the previous kernel's end and writes."""
+    if not INTERPRET:
+        gdc_wait()

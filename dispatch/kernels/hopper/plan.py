@@ -1,0 +1,221 @@
+"""The padded schedule of ``stream`` and ``tiled``, and the quantisation of x, in one launch.
+
+Every expert's slots are padded to whole tiles, so that a product needs one load to know its rows and none to
+know where its result goes:
+
+    rows [max_tiles * BLOCK_M] int32    slot (token * k + choice) of each row, -1 for padding
+    tiles [max_tiles] int32             expert of each tile, -1 past the last; with HALVES an expert's last
+                                        tile that is at most half full is expert + E
+
+One program an expert. Each counts the slots of all experts, so that it knows where its own tiles begin
+without waiting for another program, then writes its tiles and its slots in ascending order. With int8
+weights further programs turn one row of x each into limbs. The launch depends on M, k and E alone.
+"""
+
+# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from dispatch.config import Problem
+from dispatch.kernels.family import MoeTensors
+from dispatch.kernels.hopper.launch import signal
+from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
+from dispatch.kernels.schedule import max_row_tiles
+from dispatch.kernels.tile import widen
+
+_MOST_SLOTS_A_STEP = 4096
+_LEAST_BINS = 64
+_TILES_A_STEP = 64
+_MANY_SLOTS = 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Buffers of a plan, and x as the products read it.
+
+    Attributes:
+        rows: [max_tiles * block_m] int32.
+        tiles: [max_tiles] int32.
+        max_tiles: tiles that there can be, whatever the ids are.
+        x: [M, H] as given, or int8 [M * limbs, H], the limbs of a row beside each other.
+        x_scale: [M] float32; a tensor that nothing reads where x is not quantised.
+        limbs: 0 for 16-bit weights, 1 for int8_w8a8, 2 for int8_w8a16.
+    """
+
+    rows: torch.Tensor
+    tiles: torch.Tensor
+    max_tiles: int
+    x: torch.Tensor
+    x_scale: torch.Tensor
+    limbs: int
+
+
+def limbs_of(problem: Problem) -> int:
+    """int8 limbs of an activation: 0 for 16-bit weights, 1 for int8_w8a8, 2 for int8_w8a16."""
+    if not problem.precision.int8_weights:
+        return 0
+    return 1 if problem.precision.int8_activations else 2
+
+
+def build_plan(tensors: MoeTensors, problem: Problem, block_m: int, *, halves: bool = False) -> Plan:
+    """Sort the slots by expert into padded tiles of ``block_m`` rows, and quantise x where weights are int8.
+
+    Ids under 0 are left out; ids of E and above too, and ``tensors.out_of_range`` is set.
+    """
+    x, limbs = tensors.x, limbs_of(problem)
+    max_tiles = max_row_tiles(problem.slots, problem.experts, block_m)
+    rows = torch.empty(max_tiles * block_m, dtype=torch.int32, device=x.device)
+    tiles = torch.empty(max_tiles, dtype=torch.int32, device=x.device)
+    x_scale = torch.empty(problem.tokens, dtype=torch.float32, device=x.device)
+    quantized = x
+    if limbs:
+        quantized = torch.empty((problem.tokens * limbs, problem.hidden), dtype=torch.int8, device=x.device)
+    step = min(_MOST_SLOTS_A_STEP, max(64, triton.next_power_of_2(problem.slots)))
+    plan_kernel[(problem.experts + (problem.tokens if limbs else 0),)](
+        tensors.topk_ids,
+        rows,
+        tiles,
+        tensors.out_of_range,
+        x,
+        x.stride(0),
+        quantized,
+        x_scale,
+        problem.slots,
+        max_tiles,
+        problem.experts,
+        problem.hidden,
+        BLOCK_M=block_m,
+        HALVES=halves,
+        BINS=max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1)),
+        STEP=step,
+        TILE_STEP=_TILES_A_STEP,
+        LIMBS=limbs,
+        BLOCK_H=triton.next_power_of_2(problem.hidden),
+        INTERPRET=problem.device.interpreted,
+        num_warps=8 if problem.slots > _MANY_SLOTS else 4,
+    )
+    return Plan(rows, tiles, max_tiles, quantized, x_scale, limbs)
+
+
+@triton.jit(do_not_specialize=["slots", "max_tiles"])
+def plan_kernel(
+    ids_ptr,
+    rows_ptr,
+    tiles_ptr,
+    flag_ptr,
+    x_ptr,
+    x_stride,
+    quantized_ptr,
+    x_scale_ptr,
+    slots,
+    max_tiles,
+    experts,
+    hidden,
+    BLOCK_M: tl.constexpr,
+    HALVES: tl.constexpr,
+    BINS: tl.constexpr,
+    STEP: tl.constexpr,
+    TILE_STEP: tl.constexpr,
+    LIMBS: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """Grid (E,), or (E + M,) with limbs."""
+    signal(INTERPRET)
+    program = tl.program_id(0)
+    if program < experts:
+        _plan_expert(
+            ids_ptr,
+            rows_ptr,
+            tiles_ptr,
+            flag_ptr,
+            program,
+            slots,
+            max_tiles,
+            experts,
+            BLOCK_M,
+            HALVES,
+            BINS,
+            STEP,
+            TILE_STEP,
+        )
+    elif LIMBS > 0:
+        row = (program - experts).to(tl.int64)
+        columns = tl.arange(0, BLOCK_H)
+        inside = columns < hidden
+        value = tl.load(x_ptr + row * x_stride + columns, mask=inside, other=0.0)
+        value = widen(value, INTERPRET).to(tl.float32)
+        size, finite = magnitude(value)
+        scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
+        high, low = to_limbs(value, inverse, LIMBS)
+        out_ptrs = quantized_ptr + row * LIMBS * hidden + columns
+        tl.store(out_ptrs, high, mask=inside)
+        if LIMBS == 2:  # noqa: PLR2004
+            tl.store(out_ptrs + hidden, low, mask=inside)
+        tl.store(x_scale_ptr + row, scale)
+
+
+@triton.jit
+def _plan_expert(
+    ids_ptr,
+    rows_ptr,
+    tiles_ptr,
+    flag_ptr,
+    expert,
+    slots,
+    max_tiles,
+    experts,
+    BLOCK_M: tl.constexpr,
+    HALVES: tl.constexpr,
+    BINS: tl.constexpr,
+    STEP: tl.constexpr,
+    TILE_STEP: tl.constexpr,
+):
+    """Tiles and rows of one expert."""
+    lanes = tl.arange(0, STEP)
+    bins = tl.arange(0, BINS)
+    counts = tl.zeros((BINS,), dtype=tl.int32)
+    too_large = 0
+    for start in range(0, slots, STEP):
+        ids = tl.load(ids_ptr + start + lanes, mask=start + lanes < slots, other=-1)
+        valid = (ids >= 0) & (ids < experts)
+        too_large = tl.maximum(too_large, tl.max((ids >= experts).to(tl.int32), 0))
+        # The last bin is nobody's: experts < BINS.
+        counts += tl.histogram(tl.where(valid, ids, BINS - 1).to(tl.int32), BINS)
+    counts = tl.where(bins < experts, counts, 0)
+    needed = (counts + BLOCK_M - 1) // BLOCK_M
+    first = tl.sum(tl.where(bins < expert, needed, 0), 0)
+    count = tl.sum(tl.where(bins == expert, counts, 0), 0)
+    mine = tl.sum(tl.where(bins == expert, needed, 0), 0)
+    total = tl.sum(needed, 0)
+
+    tile_lanes = tl.arange(0, TILE_STEP)
+    for start in range(0, mine, TILE_STEP):
+        tile = start + tile_lanes
+        name = tile * 0 + expert
+        if HALVES:
+            name += tl.where((tile == mine - 1) & (count - tile * BLOCK_M <= BLOCK_M // 2), experts, 0)
+        tl.store(tiles_ptr + first + tile, name, mask=tile < mine)
+    if expert == 0:
+        for start in range(total, max_tiles, TILE_STEP):
+            tl.store(tiles_ptr + start + tile_lanes, -1, mask=start + tile_lanes < max_tiles)
+        if too_large > 0:
+            tl.store(flag_ptr, 1)
+
+    base = first * BLOCK_M
+    padding = tl.arange(0, BLOCK_M)
+    tl.store(rows_ptr + base + count + padding, -1, mask=count + padding < mine * BLOCK_M)
+    placed = 0
+    for start in range(0, slots, STEP):
+        if placed < count:
+            ids = tl.load(ids_ptr + start + lanes, mask=start + lanes < slots, other=-1)
+            chosen = (ids == expert).to(tl.int32)
+            place = tl.cumsum(chosen, 0) - chosen
+            tl.store(rows_ptr + base + placed + place, start + lanes, mask=chosen > 0)
+            placed += tl.sum(chosen, 0)

@@ -1,0 +1,330 @@
+"""``stream``: the weights are streamed once, and the few rows of an expert ride along.
+
+    plan (+ x to limbs)    gate + up + SiLU (+ result to limbs)    down x router weight    sum over choices
+
+Four launches. The weights are the first operand of both products, so that a tile of 16 rows still fills
+wgmma (m64n16); the bound is the weights' way through memory, and everything else is arranged around the
+bytes in flight: long steps, deep pipelines, no dependent load between a program's start and its first
+weights but the name of its expert.
+
+With int8 weights the first product's epilogue turns its own result into limbs with one scale for each row
+and group of GROUP columns, which costs no launch and no pass; the second product rescales once a group.
+"""
+
+# ruff: noqa: N803, PLR0913, PLR0917, PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from dispatch import tables
+from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.family import MoeTensors
+from dispatch.kernels.hopper.combine import combine
+from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
+from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
+from dispatch.kernels.hopper.plan import build_plan, limbs_of
+from dispatch.kernels.hopper.pointwise import silu
+from dispatch.kernels.tile import narrow, widen
+
+# Channels of a gate tile, and so the group of intermediate columns that share a scale.
+GROUP = 64
+_STEP = 128
+
+
+class Stream:
+    """Weights first; for calls that the weights' bytes bound."""
+
+    name = "stream"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Another device, or sizes that are no multiple of a step."""
+        return refuses(problem, GROUP, _STEP)
+
+    def preference(self, problem: Problem) -> float:
+        """Positive up to where an expert's rows make the matrix rate the bound."""
+        if problem.device.interpreted:
+            return -2.0
+        return 2.0 if problem.rows_per_expert <= most_rows(problem) else -2.0
+
+    def configure(self, problem: Problem) -> MoeConfig:
+        """Measured tiles of the device, else the model's."""
+        return tables.configure(problem, self.name, model)
+
+    def launches(self, problem: Problem) -> int:  # noqa: ARG002
+        """Plan, two products, sum."""
+        return 4
+
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+        """See :class:`dispatch.kernels.family.Family`."""
+        plan = build_plan(tensors, problem, config.block_m)
+        limbs = max(1, plan.limbs)
+        padded = plan.max_tiles * config.block_m
+        x = tensors.x
+        activated = x.new_empty(
+            (padded * limbs, problem.intermediate), dtype=torch.int8 if plan.limbs else x.dtype
+        )
+        groups = problem.intermediate // GROUP
+        activated_scale = x.new_empty((padded, groups) if plan.limbs else (1, 1), dtype=torch.float32)
+        options = overlap(problem.device)
+        interpret = problem.device.interpreted
+        tile = config.gate_up
+        gate_up_kernel[(plan.max_tiles * groups,)](
+            plan.x,
+            plan.x.stride(0),
+            plan.x_scale,
+            tensors.w13,
+            tensors.w13.stride(0),
+            tensors.w13.stride(1),
+            tensors.w13_scale,
+            activated,
+            activated_scale,
+            plan.rows,
+            plan.tiles,
+            HIDDEN=problem.hidden,
+            INTERMEDIATE=problem.intermediate,
+            TOP_K=problem.top_k,
+            BLOCK_M=tile.block_m,
+            BLOCK_N=GROUP,
+            BLOCK_K=tile.block_k,
+            LIMBS=plan.limbs,
+            STAGES=tile.num_stages,
+            INTERPRET=interpret,
+            num_warps=tile.num_warps,
+            **options,
+        )
+        down = x.new_empty((problem.slots, problem.hidden))
+        tile = config.down
+        down_kernel[(plan.max_tiles * (problem.hidden // tile.block_n),)](
+            activated,
+            activated_scale,
+            tensors.w2,
+            tensors.w2.stride(0),
+            tensors.w2.stride(1),
+            tensors.w2_scale,
+            tensors.topk_weights,
+            down,
+            plan.rows,
+            plan.tiles,
+            HIDDEN=problem.hidden,
+            INTERMEDIATE=problem.intermediate,
+            BLOCK_M=tile.block_m,
+            BLOCK_N=tile.block_n,
+            BLOCK_K=tile.block_k,
+            GROUP_K=GROUP,
+            LIMBS=plan.limbs,
+            STAGES=tile.num_stages,
+            INTERPRET=interpret,
+            num_warps=tile.num_warps,
+            **options,
+        )
+        combine(down, tensors, problem)
+
+
+def most_rows(problem: Problem) -> float:
+    """Rows an expert up to which ``stream`` is the better choice than ``tiled``."""
+    return 96.0 if limbs_of(problem) != 2 else 80.0
+
+
+def model(problem: Problem) -> MoeConfig:
+    """Tiles for a shape that nobody measured: as high as the mean rows of an expert need, as deep as fits."""
+    limbs = limbs_of(problem)
+    rows = problem.rows_per_expert
+    block_m = 16 if rows <= 13 else 32 if rows <= 26 else 64
+    if problem.device.interpreted:
+        block_m = 16
+    wide = block_m * max(1, limbs) >= 64
+    if limbs == 0:
+        gate_up = TileConfig(block_m, GROUP, 64 if wide else 128, 4, 3)
+        down = TileConfig(block_m, 128, 64, 4, 4) if wide else TileConfig(block_m, 64, 128, 4, 3)
+    else:
+        gate_up = TileConfig(block_m, GROUP, 128, 4, 3 if wide else 4)
+        down = TileConfig(block_m, 128, 128, 4, 3) if wide else TileConfig(block_m, 64, 128, 4, 4)
+    return MoeConfig(gate_up, down, "model", f"{rows:.1f} rows an expert")
+
+
+@triton.jit
+def product(weights, rows, total, INTERPRET: tl.constexpr):
+    """``total`` + weights [N, K] @ rows [K, M]; exact for int8 under the interpreter up to K = 1040."""
+    if INTERPRET:
+        total += tl.dot(widen(weights, True), widen(rows, True), input_precision="ieee").to(total.dtype)
+    else:
+        total = tl.dot(weights, rows, total, out_dtype=total.dtype)
+    return total
+
+
+@triton.jit
+def join_limbs(total, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, LIMBS: tl.constexpr):
+    """[BLOCK_N, BLOCK_M * LIMBS] products of limbs, neighbours belonging together, as float32 [BLOCK_N, BLOCK_M]."""
+    if LIMBS == 2:
+        high, low = tl.split(tl.reshape(total, (BLOCK_N, BLOCK_M, 2)))
+        joined = high.to(tl.float32) * 128.0 + low.to(tl.float32)
+    else:
+        joined = total.to(tl.float32)
+    return joined
+
+
+@triton.jit
+def gate_up_kernel(
+    x_ptr,  # [M, H], or int8 [M * LIMBS, H]
+    x_stride,
+    x_scale_ptr,  # [M]
+    w_ptr,  # [E, 2 I, H]
+    w_expert_stride,
+    w_row_stride,
+    w_scale_ptr,  # [E, 2 I], or None
+    activated_ptr,  # [padded * limbs, I]
+    activated_scale_ptr,  # [padded, I / BLOCK_N]
+    rows_ptr,
+    tiles_ptr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    TOP_K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """``silu(gate) * up`` of one row tile and BLOCK_N channels; grid (max_tiles * I / BLOCK_N,), channels fastest."""
+    GROUPS: tl.constexpr = INTERMEDIATE // BLOCK_N
+    COPIES: tl.constexpr = LIMBS if LIMBS > 0 else 1
+    COLUMNS: tl.constexpr = BLOCK_M * COPIES
+    tile = tl.program_id(0) // GROUPS
+    group = tl.program_id(0) % GROUPS
+    wait(INTERPRET)
+    expert = tl.load(tiles_ptr + tile)
+    signal(INTERPRET)
+    if expert < 0:
+        return
+    columns = tl.arange(0, COLUMNS)
+    slot = tl.load(rows_ptr + tile * BLOCK_M + columns // COPIES)
+    used = slot >= 0
+    x_row = tl.where(used, slot // TOP_K, 0) * COPIES + columns % COPIES
+    channels = group * BLOCK_N + tl.arange(0, BLOCK_N)
+    steps = tl.arange(0, BLOCK_K)
+    gate_ptrs = (
+        w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * w_row_stride + steps[None, :]
+    )
+    up_ptrs = gate_ptrs + INTERMEDIATE * w_row_stride
+    x_ptrs = x_ptr + x_row.to(tl.int64)[None, :] * x_stride + steps[:, None]
+    total_dtype: tl.constexpr = tl.float32 if LIMBS == 0 else tl.int32
+    gate = tl.zeros((BLOCK_N, COLUMNS), total_dtype)
+    up = tl.zeros((BLOCK_N, COLUMNS), total_dtype)
+    for k in tl.range(0, HIDDEN, BLOCK_K, num_stages=STAGES):
+        w_gate = tl.load(gate_ptrs + k)
+        w_up = tl.load(up_ptrs + k)
+        x = tl.load(x_ptrs + k, mask=used[None, :], other=0)
+        gate = product(w_gate, x, gate, INTERPRET)
+        up = product(w_up, x, up, INTERPRET)
+
+    out_ptrs = (
+        activated_ptr + (tile * COLUMNS + columns).to(tl.int64)[None, :] * INTERMEDIATE + channels[:, None]
+    )
+    if LIMBS == 0:
+        result = narrow(silu(gate) * up, activated_ptr.dtype.element_ty, INTERPRET)
+        tl.store(out_ptrs, result, mask=used[None, :])
+    else:
+        rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+        row_slot = tl.load(rows_ptr + rows)
+        row_used = row_slot >= 0
+        x_scale = tl.load(x_scale_ptr + tl.where(row_used, row_slot // TOP_K, 0))
+        scale_ptrs = w_scale_ptr + expert.to(tl.int64) * (2 * INTERMEDIATE) + channels
+        gate = join_limbs(gate, BLOCK_N, BLOCK_M, LIMBS) * tl.load(scale_ptrs)[:, None] * x_scale[None, :]
+        up = (
+            join_limbs(up, BLOCK_N, BLOCK_M, LIMBS)
+            * tl.load(scale_ptrs + INTERMEDIATE)[:, None]
+            * x_scale[None, :]
+        )
+        result = silu(gate) * up
+        size, finite = magnitude(result)
+        scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
+        high, low = to_limbs(result, inverse[None, :], LIMBS)
+        limbs = high
+        if LIMBS == 2:
+            limbs = tl.reshape(tl.join(high, low), (BLOCK_N, COLUMNS))
+        tl.store(out_ptrs, limbs, mask=used[None, :])
+        tl.store(activated_scale_ptr + rows.to(tl.int64) * GROUPS + group, scale, mask=row_used)
+
+
+@triton.jit
+def down_kernel(
+    activated_ptr,  # [padded * limbs, I]
+    activated_scale_ptr,  # [padded, I / GROUP_K]
+    w_ptr,  # [E, H, I]
+    w_expert_stride,
+    w_row_stride,
+    w_scale_ptr,  # [E, H], or None
+    router_ptr,  # [slots] float32
+    down_ptr,  # [slots, H]
+    rows_ptr,
+    tiles_ptr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_K: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """Down projection of one row tile and BLOCK_N channels times the router's weight, put at its slot.
+
+    Grid (max_tiles * H / BLOCK_N,), channels fastest. With limbs a step is one or two groups of columns.
+    """
+    CHANNEL_TILES: tl.constexpr = HIDDEN // BLOCK_N
+    COPIES: tl.constexpr = LIMBS if LIMBS > 0 else 1
+    COLUMNS: tl.constexpr = BLOCK_M * COPIES
+    STEP: tl.constexpr = BLOCK_K if LIMBS == 0 else GROUP_K
+    tile = tl.program_id(0) // CHANNEL_TILES
+    channels = tl.program_id(0) % CHANNEL_TILES * BLOCK_N + tl.arange(0, BLOCK_N)
+    columns = tl.arange(0, COLUMNS)
+    steps = tl.arange(0, STEP)
+    wait(INTERPRET)
+    signal(INTERPRET)
+    expert = tl.load(tiles_ptr + tile)
+    if expert < 0:
+        return
+    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * w_row_stride + steps[None, :]
+    # Padding rows hold what was there before: no row of a product depends on another, and theirs are not stored.
+    a_ptrs = activated_ptr + (tile * COLUMNS + columns).to(tl.int64)[None, :] * INTERMEDIATE + steps[:, None]
+    total = tl.zeros((BLOCK_N, COLUMNS), tl.float32)
+    if LIMBS == 0:
+        for k in tl.range(0, INTERMEDIATE, BLOCK_K, num_stages=STAGES):
+            w = tl.load(w_ptrs + k)
+            a = tl.load(a_ptrs + k)
+            total = product(w, a, total, INTERPRET)
+    else:
+        GROUPS: tl.constexpr = INTERMEDIATE // GROUP_K
+        scale_ptrs = activated_scale_ptr + (tile * BLOCK_M + columns // COPIES).to(tl.int64) * GROUPS
+        zero = tl.zeros((BLOCK_N, COLUMNS), tl.int32)
+        if BLOCK_K == GROUP_K:
+            for k in tl.range(0, INTERMEDIATE, GROUP_K, num_stages=STAGES):
+                w = tl.load(w_ptrs + k)
+                a = tl.load(a_ptrs + k)
+                scale = tl.load(scale_ptrs + k // GROUP_K)
+                total += product(w, a, zero, INTERPRET).to(tl.float32) * scale[None, :]
+        else:
+            for k in tl.range(0, INTERMEDIATE, 2 * GROUP_K, num_stages=STAGES):
+                w_left = tl.load(w_ptrs + k)
+                w_right = tl.load(w_ptrs + k + GROUP_K)
+                a_left = tl.load(a_ptrs + k)
+                a_right = tl.load(a_ptrs + k + GROUP_K)
+                left = tl.load(scale_ptrs + k // GROUP_K)
+                right = tl.load(scale_ptrs + k // GROUP_K + 1)
+                total += product(w_left, a_left, zero, INTERPRET).to(tl.float32) * left[None, :]
+                total += product(w_right, a_right, zero, INTERPRET).to(tl.float32) * right[None, :]
+        total = join_limbs(total, BLOCK_N, BLOCK_M, LIMBS)
+        total *= tl.load(w_scale_ptr + expert.to(tl.int64) * HIDDEN + channels)[:, None]
+    slot = tl.load(rows_ptr + tile * BLOCK_M + tl.arange(0, BLOCK_M))
+    used = slot >= 0
+    total *= tl.load(router_ptr + slot, mask=used, other=0.0)[None, :]
+    out_ptrs = down_ptr + slot.to(tl.int64)[None, :] * HIDDEN + channels[:, None]
+    tl.store(out_ptrs, narrow(total, down_ptr.dtype.element_ty, INTERPRET), mask=used[None, :])
+
+
+FAMILY = Stream()

@@ -1,0 +1,429 @@
+"""``tiled``: many tokens. The tokens are the first operand, in the largest tiles that registers hold.
+
+    plan (+ x to limbs)    gate + up + SiLU    [result to limbs]    down x router weight    sum over choices
+
+Four launches, five with int8 weights. One product of 256 columns makes gate and up together: columns come
+in alternating groups of eight, so that a thread of the accumulator holds a gate beside its up and nothing is
+exchanged for SiLU. With two limbs a token's limbs are eight rows apart for the same reason.
+
+Tiles are BLOCK_M rows high; the last tile of an expert is half as high where that is enough, which removes
+half of the padding.
+"""
+
+# ruff: noqa: N803, PLR0913, PLR0917, PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from dispatch import tables
+from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.family import MoeTensors
+from dispatch.kernels.hopper.combine import combine
+from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
+from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
+from dispatch.kernels.hopper.plan import build_plan, limbs_of
+from dispatch.kernels.hopper.stream import most_rows
+from dispatch.kernels.hopper.pointwise import silu
+from dispatch.kernels.tile import narrow, widen
+
+_CHANNELS = 128
+_STEP = 128
+
+
+class Tiled:
+    """Tokens first; for calls that the matrix rate bounds."""
+
+    name = "tiled"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Another device, or sizes that are no multiple of a tile."""
+        return refuses(problem, _CHANNELS, _STEP)
+
+    def preference(self, problem: Problem) -> float:
+        """Positive where an expert has rows for whole tiles."""
+        if problem.device.interpreted:
+            return -2.0
+        return 2.0 if problem.rows_per_expert > most_rows(problem) else -2.0
+
+    def configure(self, problem: Problem) -> MoeConfig:
+        """Measured tiles of the device, else the model's."""
+        return tables.configure(problem, self.name, model)
+
+    def launches(self, problem: Problem) -> int:
+        """Plan, two products, sum; with int8 weights one more between the products."""
+        return 5 if problem.precision.int8_weights else 4
+
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+        """See :class:`dispatch.kernels.family.Family`."""
+        plan = build_plan(tensors, problem, config.block_m, halves=True)
+        limbs = max(1, plan.limbs)
+        padded = plan.max_tiles * config.block_m
+        options = overlap(problem.device)
+        interpret = problem.device.interpreted
+        x = tensors.x
+        activated = x.new_empty((padded, problem.intermediate))
+        activated_scale = x.new_empty(padded if plan.limbs else 1, dtype=torch.float32)
+        tile = config.gate_up
+        gate_up_kernel[(plan.max_tiles * (problem.intermediate // tile.block_n),)](
+            plan.x,
+            plan.x.stride(0),
+            plan.x_scale,
+            tensors.w13,
+            tensors.w13.stride(0),
+            tensors.w13.stride(1),
+            tensors.w13_scale,
+            activated,
+            plan.rows,
+            plan.tiles,
+            plan.max_tiles,
+            EXPERTS=problem.experts,
+            HIDDEN=problem.hidden,
+            INTERMEDIATE=problem.intermediate,
+            TOP_K=problem.top_k,
+            BLOCK_M=tile.block_m,
+            BLOCK_N=tile.block_n,
+            BLOCK_K=tile.block_k,
+            GROUP_M=tile.group_m,
+            LIMBS=plan.limbs,
+            STAGES=tile.num_stages,
+            INTERPRET=interpret,
+            num_warps=tile.num_warps,
+            **options,
+        )
+        rows = activated
+        if plan.limbs:
+            rows = x.new_empty((padded * limbs, problem.intermediate), dtype=torch.int8)
+            to_limbs_kernel[(padded,)](
+                activated,
+                rows,
+                activated_scale,
+                plan.rows,
+                COLUMNS=problem.intermediate,
+                BLOCK=triton.next_power_of_2(problem.intermediate),
+                LIMBS=plan.limbs,
+                INTERPRET=interpret,
+                num_warps=4,
+                **options,
+            )
+        down = x.new_empty((problem.slots, problem.hidden))
+        tile = config.down
+        down_kernel[(plan.max_tiles * (problem.hidden // tile.block_n),)](
+            rows,
+            activated_scale,
+            tensors.w2,
+            tensors.w2.stride(0),
+            tensors.w2.stride(1),
+            tensors.w2_scale,
+            tensors.topk_weights,
+            down,
+            plan.rows,
+            plan.tiles,
+            plan.max_tiles,
+            EXPERTS=problem.experts,
+            HIDDEN=problem.hidden,
+            INTERMEDIATE=problem.intermediate,
+            BLOCK_M=tile.block_m,
+            BLOCK_N=tile.block_n,
+            BLOCK_K=tile.block_k,
+            GROUP_M=tile.group_m,
+            LIMBS=plan.limbs,
+            STAGES=tile.num_stages,
+            INTERPRET=interpret,
+            num_warps=tile.num_warps,
+            **options,
+        )
+        combine(down, tensors, problem)
+
+
+def model(problem: Problem) -> MoeConfig:
+    """Tiles of 128 rows of limbs; the product is 256 columns wide, or as wide as int8 wgmma goes."""
+    limbs = limbs_of(problem)
+    block_m = 64 if limbs == 2 else 128
+    if problem.device.interpreted:
+        block_m = 32
+    step = 128 if limbs else 64
+    gate_up = TileConfig(block_m, _CHANNELS, step, 8, 4, group_m=4)
+    wide = problem.hidden % 256 == 0 and limbs == 0
+    down = TileConfig(block_m, 256 if wide else 128, step, 8, 4 if limbs == 0 else 3, group_m=4)
+    return MoeConfig(gate_up, down, "model", f"{problem.rows_per_expert:.1f} rows an expert")
+
+
+@triton.jit
+def product(rows, weights, total, INTERPRET: tl.constexpr):
+    """``total`` + rows [M, K] @ weights [K, N]; exact for int8 under the interpreter up to K = 1040."""
+    if INTERPRET:
+        total += tl.dot(widen(rows, True), widen(weights, True), input_precision="ieee").to(total.dtype)
+    else:
+        total = tl.dot(rows, weights, total, out_dtype=total.dtype)
+    return total
+
+
+@triton.jit
+def tile_row(i, LIMBS: tl.constexpr):
+    """Row of the tile, and limb, that line ``i`` of the first operand holds: limbs are eight lines apart."""
+    if LIMBS == 2:
+        row, limb = i // 16 * 8 + i % 8, i % 16 // 8
+    else:
+        row, limb = i, i * 0
+    return row, limb
+
+
+@triton.jit
+def join_limbs(total, LINES: tl.constexpr, WIDTH: tl.constexpr, LIMBS: tl.constexpr):
+    """Products of LINES lines as float32 rows."""
+    if LIMBS == 2:
+        apart = tl.permute(tl.reshape(total, (LINES // 16, 2, 8, WIDTH)), (0, 2, 3, 1))
+        high, low = tl.split(apart)
+        joined = tl.reshape(high.to(tl.float32) * 128.0 + low.to(tl.float32), (LINES // 2, WIDTH))
+    else:
+        joined = total.to(tl.float32)
+    return joined
+
+
+@triton.jit
+def grouped(index, max_tiles, CHANNEL_TILES: tl.constexpr, GROUP_M: tl.constexpr):
+    """Row tile and channel tile of a program: GROUP_M row tiles share a weight tile in L2."""
+    group = index // (GROUP_M * CHANNEL_TILES)
+    within = index % (GROUP_M * CHANNEL_TILES)
+    height = tl.minimum(GROUP_M, max_tiles - group * GROUP_M)
+    return group * GROUP_M + within % height, within // height
+
+
+@triton.jit(do_not_specialize=["max_tiles"])
+def gate_up_kernel(
+    x_ptr,  # [M, H], or int8 [M * LIMBS, H]
+    x_stride,
+    x_scale_ptr,  # [M]
+    w_ptr,  # [E, 2 I, H]
+    w_expert_stride,
+    w_row_stride,
+    w_scale_ptr,  # [E, 2 I], or None
+    activated_ptr,  # [padded, I]
+    rows_ptr,
+    tiles_ptr,
+    max_tiles,
+    EXPERTS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    TOP_K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """``silu(gate) * up`` of one row tile and BLOCK_N channels; grid (max_tiles * I / BLOCK_N,)."""
+    tile, channel_tile = grouped(tl.program_id(0), max_tiles, INTERMEDIATE // BLOCK_N, GROUP_M)
+    wait(INTERPRET)
+    signal(INTERPRET)
+    name = tl.load(tiles_ptr + tile)
+    if name < 0:
+        return
+    expert = (name % EXPERTS).to(tl.int64)
+    w_ptr += expert * w_expert_stride
+    if LIMBS > 0:
+        w_scale_ptr += expert * (2 * INTERMEDIATE)
+    if name < EXPERTS:
+        _gate_up(
+            x_ptr, x_stride, x_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, activated_ptr, rows_ptr, tile, channel_tile,
+            HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+        )  # fmt: skip
+    else:
+        _gate_up(
+            x_ptr, x_stride, x_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, activated_ptr, rows_ptr, tile, channel_tile,
+            HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+        )  # fmt: skip
+
+
+@triton.jit
+def _gate_up(
+    x_ptr,
+    x_stride,
+    x_scale_ptr,
+    w_ptr,
+    w_row_stride,
+    w_scale_ptr,
+    activated_ptr,
+    rows_ptr,
+    tile,
+    channel_tile,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    TOP_K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """HEIGHT of a tile's BLOCK_M rows."""
+    COPIES: tl.constexpr = 2 if LIMBS == 2 else 1
+    LINES: tl.constexpr = HEIGHT * COPIES
+    row, limb = tile_row(tl.arange(0, LINES), LIMBS)
+    slot = tl.load(rows_ptr + tile * BLOCK_M + row)
+    x_row = tl.where(slot >= 0, slot // TOP_K, 0) * COPIES + limb
+    steps = tl.arange(0, BLOCK_K)
+    column = tl.arange(0, 2 * BLOCK_N)
+    w_row = (
+        channel_tile * BLOCK_N + column // 16 * 8 + column % 8 + tl.where(column % 16 >= 8, INTERMEDIATE, 0)
+    )
+    x_ptrs = x_ptr + x_row.to(tl.int64)[:, None] * x_stride + steps[None, :]
+    w_ptrs = w_ptr + w_row[None, :] * w_row_stride + steps[:, None]
+    total = tl.zeros((LINES, 2 * BLOCK_N), tl.float32 if LIMBS == 0 else tl.int32)
+    for k in tl.range(0, HIDDEN, BLOCK_K, num_stages=STAGES):
+        x = tl.load(x_ptrs + k)
+        w = tl.load(w_ptrs + k)
+        total = product(x, w, total, INTERPRET)
+    both = join_limbs(total, LINES, 2 * BLOCK_N, LIMBS)
+    gate, up = tl.split(tl.permute(tl.reshape(both, (HEIGHT, BLOCK_N // 8, 2, 8)), (0, 1, 3, 2)))
+    gate = tl.reshape(gate, (HEIGHT, BLOCK_N))
+    up = tl.reshape(up, (HEIGHT, BLOCK_N))
+    rows = tile * BLOCK_M + tl.arange(0, HEIGHT)
+    row_slot = tl.load(rows_ptr + rows)
+    channels = channel_tile * BLOCK_N + tl.arange(0, BLOCK_N)
+    if LIMBS > 0:
+        x_scale = tl.load(x_scale_ptr + tl.where(row_slot >= 0, row_slot // TOP_K, 0))[:, None]
+        gate *= x_scale * tl.load(w_scale_ptr + channels)[None, :]
+        up *= x_scale * tl.load(w_scale_ptr + INTERMEDIATE + channels)[None, :]
+    result = narrow(silu(gate) * up, activated_ptr.dtype.element_ty, INTERPRET)
+    out_ptrs = activated_ptr + rows.to(tl.int64)[:, None] * INTERMEDIATE + channels[None, :]
+    tl.store(out_ptrs, result, mask=(row_slot >= 0)[:, None])
+
+
+@triton.jit
+def to_limbs_kernel(
+    value_ptr,  # [padded, COLUMNS]
+    limbs_ptr,  # int8 [padded * LIMBS, COLUMNS]
+    scale_ptr,  # [padded]
+    rows_ptr,
+    COLUMNS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    LIMBS: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """One row a program; padding rows are left alone. Grid (padded,)."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < COLUMNS
+    wait(INTERPRET)
+    signal(INTERPRET)
+    if tl.load(rows_ptr + row) < 0:
+        return
+    value = tl.load(value_ptr + row * COLUMNS + columns, mask=inside, other=0.0)
+    value = widen(value, INTERPRET).to(tl.float32)
+    size, finite = magnitude(value)
+    scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
+    high, low = to_limbs(value, inverse, LIMBS)
+    tl.store(limbs_ptr + row * LIMBS * COLUMNS + columns, high, mask=inside)
+    if LIMBS == 2:
+        tl.store(limbs_ptr + (row * LIMBS + 1) * COLUMNS + columns, low, mask=inside)
+    tl.store(scale_ptr + row, scale)
+
+
+@triton.jit(do_not_specialize=["max_tiles"])
+def down_kernel(
+    rows_in_ptr,  # [padded, I], or int8 [padded * LIMBS, I]
+    row_scale_ptr,  # [padded]
+    w_ptr,  # [E, H, I]
+    w_expert_stride,
+    w_row_stride,
+    w_scale_ptr,  # [E, H], or None
+    router_ptr,  # [slots] float32
+    down_ptr,  # [slots, H]
+    rows_ptr,
+    tiles_ptr,
+    max_tiles,
+    EXPERTS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """Down projection of one row tile and BLOCK_N channels times the router's weight, put at its slot."""
+    tile, channel_tile = grouped(tl.program_id(0), max_tiles, HIDDEN // BLOCK_N, GROUP_M)
+    wait(INTERPRET)
+    signal(INTERPRET)
+    name = tl.load(tiles_ptr + tile)
+    if name < 0:
+        return
+    expert = (name % EXPERTS).to(tl.int64)
+    w_ptr += expert * w_expert_stride
+    if LIMBS > 0:
+        w_scale_ptr += expert * HIDDEN
+    if name < EXPERTS:
+        _down(
+            rows_in_ptr, row_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
+            HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+        )  # fmt: skip
+    else:
+        _down(
+            rows_in_ptr, row_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
+            HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+        )  # fmt: skip
+
+
+@triton.jit
+def _down(
+    rows_in_ptr,
+    row_scale_ptr,
+    w_ptr,
+    w_row_stride,
+    w_scale_ptr,
+    router_ptr,
+    down_ptr,
+    rows_ptr,
+    tile,
+    channel_tile,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """HEIGHT of a tile's BLOCK_M rows."""
+    COPIES: tl.constexpr = 2 if LIMBS == 2 else 1
+    LINES: tl.constexpr = HEIGHT * COPIES
+    row, limb = tile_row(tl.arange(0, LINES), LIMBS)
+    steps = tl.arange(0, BLOCK_K)
+    channels = channel_tile * BLOCK_N + tl.arange(0, BLOCK_N)
+    a_ptrs = (
+        rows_in_ptr
+        + ((tile * BLOCK_M + row) * COPIES + limb).to(tl.int64)[:, None] * INTERMEDIATE
+        + steps[None, :]
+    )
+    w_ptrs = w_ptr + channels[None, :] * w_row_stride + steps[:, None]
+    total = tl.zeros((LINES, BLOCK_N), tl.float32 if LIMBS == 0 else tl.int32)
+    for k in tl.range(0, INTERMEDIATE, BLOCK_K, num_stages=STAGES):
+        a = tl.load(a_ptrs + k)
+        w = tl.load(w_ptrs + k)
+        total = product(a, w, total, INTERPRET)
+    result = join_limbs(total, LINES, BLOCK_N, LIMBS)
+    rows = tile * BLOCK_M + tl.arange(0, HEIGHT)
+    slot = tl.load(rows_ptr + rows)
+    used = slot >= 0
+    factor = tl.load(router_ptr + slot, mask=used, other=0.0)
+    if LIMBS > 0:
+        factor *= tl.load(row_scale_ptr + rows, mask=used, other=0.0)
+        result *= tl.load(w_scale_ptr + channels)[None, :]
+    result = narrow(result * factor[:, None], down_ptr.dtype.element_ty, INTERPRET)
+    out_ptrs = down_ptr + slot.to(tl.int64)[:, None] * HIDDEN + channels[None, :]
+    tl.store(out_ptrs, result, mask=used[:, None])
+
+
+FAMILY = Tiled()

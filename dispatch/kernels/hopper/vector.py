@@ -1,0 +1,271 @@
+"""``vector``: one or two tokens. Rows of weights go straight into registers and meet no matrix unit.
+
+    gate + up + SiLU    down, summed over the token's choices
+
+Two launches, no plan, no separate sum. A program takes a handful of rows of weights whole, so all its bytes
+are in flight at once. The second kernel owns output channels of a token and reads the same rows of all its
+experts, so the sum over choices happens in registers, in the order of the choices.
+
+int8 weights are multiplied four at a time (dp4a) with the limbs of x, which each program makes for itself.
+"""
+
+# ruff: noqa: N803, PLR0913, PLR0917, PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from dispatch import tables
+from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.family import MoeTensors
+from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
+from dispatch.kernels.hopper.limbs import dot4, limb_scale, magnitude, to_limbs
+from dispatch.kernels.hopper.plan import limbs_of
+from dispatch.kernels.hopper.pointwise import silu
+from dispatch.kernels.tile import narrow, widen
+
+_MOST_TOKENS = 2
+_LEAST_ROWS = 16  # channels of H and I are multiples of this many
+
+
+class Vector:
+    """No matrix unit; for calls of one or two tokens."""
+
+    name = "vector"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Another device, or sizes that are no multiple of the rows of a program."""
+        return refuses(problem, _LEAST_ROWS, _LEAST_ROWS)
+
+    def preference(self, problem: Problem) -> float:
+        """Positive for one or two tokens."""
+        if problem.device.interpreted:
+            return -3.0
+        return 3.0 if problem.tokens <= _MOST_TOKENS else -3.0
+
+    def configure(self, problem: Problem) -> MoeConfig:
+        """Measured rows a program, else the model's."""
+        return tables.configure(problem, self.name, model)
+
+    def launches(self, problem: Problem) -> int:  # noqa: ARG002
+        """Two."""
+        return 2
+
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+        """See :class:`dispatch.kernels.family.Family`."""
+        interpret = problem.device.interpreted
+        limbs = limbs_of(problem)
+        x = tensors.x
+        activated = torch.empty((problem.slots, problem.intermediate), dtype=torch.float32, device=x.device)
+        tile = config.gate_up
+        gate_up_kernel[(problem.slots * (problem.intermediate // tile.block_n),)](
+            x,
+            x.stride(0),
+            tensors.w13,
+            tensors.w13.stride(0),
+            tensors.w13.stride(1),
+            tensors.w13_scale,
+            tensors.topk_ids,
+            tensors.out_of_range,
+            activated,
+            EXPERTS=problem.experts,
+            HIDDEN=problem.hidden,
+            INTERMEDIATE=problem.intermediate,
+            TOP_K=problem.top_k,
+            BLOCK_N=tile.block_n,
+            BLOCK_K=tile.block_k,
+            BLOCK_H=triton.next_power_of_2(problem.hidden),
+            LIMBS=limbs,
+            INTERPRET=interpret,
+            num_warps=tile.num_warps,
+        )
+        tile = config.down
+        down_kernel[(problem.hidden // tile.block_n, problem.tokens)](
+            activated,
+            tensors.w2,
+            tensors.w2.stride(0),
+            tensors.w2.stride(1),
+            tensors.w2_scale,
+            tensors.topk_ids,
+            tensors.topk_weights,
+            tensors.out,
+            tensors.out.stride(0),
+            EXPERTS=problem.experts,
+            HIDDEN=problem.hidden,
+            INTERMEDIATE=problem.intermediate,
+            TOP_K=problem.top_k,
+            CHOICES=triton.next_power_of_2(problem.top_k),
+            BLOCK_N=tile.block_n,
+            BLOCK_K=tile.block_k,
+            LIMBS=limbs,
+            INTERPRET=interpret,
+            num_warps=tile.num_warps,
+            **overlap(problem.device),
+        )
+
+
+def model(problem: Problem) -> MoeConfig:
+    """Rows a program: about 32 KB of weights for each of its two matrices, or all choices."""
+    limbs = limbs_of(problem)
+    rows = 16 if limbs == 0 else 8
+    step = 1024 if limbs == 0 else 2048
+    gate_up = TileConfig(16, rows, min(step, _covering(problem.hidden)), 8 if limbs == 0 else 4, 1)
+    down = TileConfig(16, 4, min(2048, _covering(problem.intermediate)), 4, 1)
+    return MoeConfig(gate_up, down, "model", f"{problem.tokens} tokens")
+
+
+def _covering(size: int) -> int:
+    """The power of two that covers ``size`` with the least padding over steps of 512 and more."""
+    steps = (2048, 1024, 512)
+    return min(steps, key=lambda step: (-(-size // step) * step, -step))
+
+
+@triton.jit
+def gate_up_kernel(
+    x_ptr,  # [M, H]
+    x_stride,
+    w_ptr,  # [E, 2 I, H]
+    w_expert_stride,
+    w_row_stride,
+    w_scale_ptr,  # [E, 2 I], or None
+    ids_ptr,
+    flag_ptr,
+    activated_ptr,  # [slots, I] float32
+    EXPERTS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    TOP_K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    LIMBS: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """``silu(gate) * up`` of one slot and BLOCK_N channels; grid (slots * I / BLOCK_N,), channels fastest."""
+    CHANNEL_TILES: tl.constexpr = INTERMEDIATE // BLOCK_N
+    slot = tl.program_id(0) // CHANNEL_TILES
+    signal(INTERPRET)
+    expert = tl.load(ids_ptr + slot)
+    if expert >= EXPERTS:
+        tl.store(flag_ptr, 1)
+        return
+    if expert < 0:
+        return
+    channels = tl.program_id(0) % CHANNEL_TILES * BLOCK_N + tl.arange(0, BLOCK_N)
+    steps = tl.arange(0, BLOCK_K)
+    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * w_row_stride + steps[None, :]
+    x_row = x_ptr + (slot // TOP_K).to(tl.int64) * x_stride
+    scale = 1.0
+    inverse = 1.0
+    if LIMBS > 0:
+        every = tl.arange(0, BLOCK_H)
+        whole = tl.load(x_row + every, mask=every < HIDDEN, other=0.0)
+        size, finite = magnitude(widen(whole, INTERPRET).to(tl.float32))
+        scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
+    gate = tl.zeros((BLOCK_N,), tl.float32)
+    up = tl.zeros((BLOCK_N,), tl.float32)
+    for k in tl.static_range(0, HIDDEN, BLOCK_K):
+        inside = k + steps < HIDDEN
+        if k + BLOCK_K <= HIDDEN:
+            w_gate = tl.load(w_ptrs + k)
+            w_up = tl.load(w_ptrs + INTERMEDIATE * w_row_stride + k)
+        else:
+            w_gate = tl.load(w_ptrs + k, mask=inside[None, :], other=0)
+            w_up = tl.load(w_ptrs + INTERMEDIATE * w_row_stride + k, mask=inside[None, :], other=0)
+        x = widen(tl.load(x_row + k + steps, mask=inside, other=0.0), INTERPRET).to(tl.float32)
+        gate += row_products(w_gate, x[None, :], inverse, LIMBS, INTERPRET)
+        up += row_products(w_up, x[None, :], inverse, LIMBS, INTERPRET)
+    if LIMBS > 0:
+        scale_ptrs = w_scale_ptr + expert.to(tl.int64) * (2 * INTERMEDIATE) + channels
+        gate *= tl.load(scale_ptrs) * scale
+        up *= tl.load(scale_ptrs + INTERMEDIATE) * scale
+    tl.store(activated_ptr + slot * INTERMEDIATE + channels, silu(gate) * up)
+
+
+@triton.jit
+def row_products(weights, row, inverse, LIMBS: tl.constexpr, INTERPRET: tl.constexpr):
+    """Dot products along the last axis, float32; int8 weights meet the limbs of ``row * inverse``."""
+    last: tl.constexpr = len(weights.shape) - 1
+    if LIMBS == 0:
+        return tl.sum(widen(weights, INTERPRET).to(tl.float32) * row, last)
+    high, low = to_limbs(row, inverse, LIMBS)
+    total = tl.sum(dot4(weights, tl.broadcast_to(high, weights.shape), INTERPRET), last).to(tl.float32)
+    if LIMBS == 2:
+        below = tl.sum(dot4(weights, tl.broadcast_to(low, weights.shape), INTERPRET), last)
+        total = total * 128.0 + below.to(tl.float32)
+    return total
+
+
+@triton.jit
+def down_kernel(
+    activated_ptr,  # [slots, I] float32
+    w_ptr,  # [E, H, I]
+    w_expert_stride,
+    w_row_stride,
+    w_scale_ptr,  # [E, H], or None
+    ids_ptr,
+    router_ptr,  # [slots] float32
+    out_ptr,  # [M, H]
+    out_stride,
+    EXPERTS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    TOP_K: tl.constexpr,
+    CHOICES: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LIMBS: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """Output of one token and BLOCK_N channels over all choices; grid (H / BLOCK_N, M).
+
+    The weights of the first step are asked for before the first kernel's end is awaited.
+    """
+    token = tl.program_id(1)
+    channels = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    choices = tl.arange(0, CHOICES)
+    steps = tl.arange(0, BLOCK_K)
+    expert = tl.load(ids_ptr + token * TOP_K + choices, mask=choices < TOP_K, other=-1)
+    used = (expert >= 0) & (expert < EXPERTS)
+    expert = tl.where(used, expert, 0).to(tl.int64)
+    w_ptrs = (
+        w_ptr
+        + expert[:, None, None] * w_expert_stride
+        + (channels * w_row_stride)[None, :, None]
+        + steps[None, None, :]
+    )
+    a_ptrs = activated_ptr + ((token * TOP_K + choices) * INTERMEDIATE)[:, None] + steps[None, :]
+    first = tl.load(w_ptrs, mask=used[:, None, None] & (steps < INTERMEDIATE)[None, None, :], other=0)
+    wait(INTERPRET)
+    size = tl.zeros((CHOICES,), tl.float32)
+    finite = size.to(tl.int32) + 1
+    scale = size + 1.0
+    inverse = size + 1.0
+    if LIMBS > 0:
+        for k in tl.static_range(0, INTERMEDIATE, BLOCK_K):
+            inside = used[:, None] & (k + steps < INTERMEDIATE)[None, :]
+            part, good = magnitude(tl.load(a_ptrs + k, mask=inside, other=0.0))
+            size = tl.maximum(size, tl.max(part, 1))
+            finite = tl.minimum(finite, tl.min(good, 1))
+        scale, inverse = limb_scale(size, finite, LIMBS)
+    total = tl.zeros((CHOICES, BLOCK_N), tl.float32)
+    for k in tl.static_range(0, INTERMEDIATE, BLOCK_K):
+        inside = used[:, None] & (k + steps < INTERMEDIATE)[None, :]
+        w = first
+        if k > 0:
+            w = tl.load(w_ptrs + k, mask=inside[:, None, :], other=0)
+        a = tl.load(a_ptrs + k, mask=inside, other=0.0)
+        total += row_products(w, a[:, None, :], inverse[:, None, None], LIMBS, INTERPRET)
+    if LIMBS > 0:
+        w_scale = tl.load(w_scale_ptr + (expert * HIDDEN)[:, None] + channels[None, :])
+        total *= w_scale * scale[:, None]
+    router = tl.load(router_ptr + token * TOP_K + choices, mask=used, other=0.0)
+    # Choices that are not used add 0, whatever their expert's scale is.
+    total = tl.where(used[:, None], total * router[:, None], 0.0)
+    result = narrow(tl.sum(total, 0), out_ptr.dtype.element_ty, INTERPRET)
+    tl.store(out_ptr + token.to(tl.int64) * out_stride + channels, result)
+
+
+FAMILY = Vector()
