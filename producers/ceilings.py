@@ -37,7 +37,6 @@ def measure(referee: Peer, repeats: int = REPEATS, timeout_s: float = _TIMEOUT_S
 
     Raises:
         PeerError: ``unsupported``, the referee has no card; or whatever went wrong.
-
     """
     answer = referee.request("ceilings", timeout_s, repeats=repeats)
     return [dict(row) for row in answer["ceilings"]]

@@ -33,6 +33,7 @@ _MEMORY_PHRASES = (
     "can't allocate memory",
     "cannot allocate memory",
 )
+_UNSUPPORTED_CLASSES = {"NotImplementedError", "UnsupportedError"}  # the second is dispatch's
 _MEMORY_CLASSES = {"OutOfMemoryError", "MemoryError"}
 
 
@@ -43,7 +44,6 @@ class Failure(Exception):  # noqa: N818 - a finding that is reported, and only s
         reason_code: a code of :mod:`producers.outcomes`.
         detail: one sentence.
         sticky: whether the process must be replaced.
-
     """
 
     def __init__(self, reason_code: str, detail: str, *, sticky: bool = False) -> None:
@@ -79,7 +79,6 @@ def failure_of(error: BaseException, probe: Callable[[], object] | None = None) 
         error: the exception.
         probe: a harmless call on the device; if it fails too, the device context is gone (a kernel's
             fault surfaces at whichever call comes next, so the first message may be misleading).
-
     """
     if isinstance(error, Failure):
         return error
@@ -103,7 +102,7 @@ def _code_of(error: BaseException, chain: str) -> str:
         or any(phrase in chain for phrase in _MEMORY_PHRASES)
     ):
         return "out-of-memory"
-    if isinstance(error, NotImplementedError):
+    if any(kind.__name__ in _UNSUPPORTED_CLASSES for kind in type(error).__mro__):
         return "unsupported"
     return "not-installed" if isinstance(error, ImportError) else "crashed"
 

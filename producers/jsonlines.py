@@ -47,7 +47,6 @@ class Wire:
             handlers: op -> what answers it; a :class:`Failure` (or anything else that it raises) becomes
                 an ``ok: false`` reply.
             probe: see :func:`producers.failures.failure_of`.
-
         """
         for line in self._requests:
             if not line.strip():

@@ -48,6 +48,5 @@ def fault_of(code: str) -> Fault:
 
     Raises:
         KeyError: ``code`` is none of :data:`REASONS`.
-
     """
     return REASONS[code].fault

@@ -46,7 +46,6 @@ def quantise(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Returns:
         int8 [rows, columns] and float32 scales [rows]; a row of zeros has scale 1.
-
     """
     absmax = matrix.abs().amax(dim=1)
     scale = torch.where(absmax > 0, absmax / _INT8_MAX, torch.ones_like(absmax))

@@ -42,7 +42,6 @@ def create(path: Path, shape: Iterable[int], dtype: torch.dtype) -> torch.Tensor
     Raises:
         FileExistsError: the file is there already.
         OSError: no room.
-
     """
     shape = tuple(shape)
     size = _numel(shape) * dtype.itemsize
@@ -78,7 +77,6 @@ def load(folder: Path, device: torch.device) -> dict[str, torch.Tensor]:
 
     Raises:
         Failure: ``inputs-differ``, the manifest or a file is missing, or a file has the wrong size.
-
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -114,7 +112,6 @@ def inputs_sha256(hashes: Mapping[str, str]) -> str:
 
     Args:
         hashes: name -> SHA-256; names that are no input (the reference) are left out.
-
     """
     lines = [f"{name} {hashes[name]}\n" for name in sorted(INPUTS) if name in hashes]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

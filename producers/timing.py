@@ -72,7 +72,6 @@ class Timer:
         output: what the last timed execution returned (in graph mode the captured buffer); None before.
         launches: kernels, copies and fills on the device in one call; None unknown.
         sampled: whether the output is that of a timed execution.
-
     """
 
     launch: Launch
@@ -152,7 +151,6 @@ class Graph(Timer):
 
         Raises:
             Failure: ``unsupported``, the launch cannot be captured.
-
         """
         current, stream = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(current)

@@ -40,7 +40,6 @@ class Judgement:
         mismatch_share: share of elements with |out - ref| > ELEMENT_FACTOR x tolerance x rms(ref).
         worst_row: largest ||out_m - ref_m|| / max(||ref_m||, rms of the row norms).
         finite: whether every element of the output is.
-
     """
 
     relative_error: float
@@ -81,7 +80,6 @@ def check_form(output: object, reference: torch.Tensor, dtype: torch.dtype) -> N
 
     Raises:
         Failure: ``wrong-output``.
-
     """
     if not isinstance(output, torch.Tensor):
         raise Failure("wrong-output", f"the launch returned {type(output).__name__} instead of a tensor")
@@ -150,7 +148,6 @@ class Unchanged:
 
         Raises:
             Failure: ``input-modified``, naming the tensors.
-
         """
         changed = [name for name, tensor in self._tensors.items() if checksum(tensor) != self._before[name]]
         if changed:

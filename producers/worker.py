@@ -45,7 +45,6 @@ class Case:
         tolerance: largest relative error against it.
         unchanged: the inputs' checksums before the contestant saw them.
         timers: mode -> what times it.
-
     """
 
     cell: Cell
@@ -123,7 +122,6 @@ class Worker:
         try:
             verdicts = self._verify(self._contestant, case, list(request["modes"]))
         except (Exception, SystemExit) as error:  # whatever the contestant raises is its verdict
-            traceback.print_exc()
             verdicts = {_ALL_MODES: self._refusal(error)}
         self._case = case
         common = {"tolerance": tolerance, "inputs_sha256": received, **_facts(self._contestant)}
@@ -137,7 +135,6 @@ class Worker:
 
         Raises:
             Exception: anything that the contestant raises, or the Failure that its output is.
-
         """
         if case.cell.tokens == 0:
             raise Failure("unsupported", "a cell of zero tokens has nothing to time")
@@ -191,7 +188,6 @@ class Worker:
             case.unchanged.check()
             verdict = case.judge(output)
         except (Exception, SystemExit) as error:
-            traceback.print_exc()
             return self._refusal(error)
         if verdict["status"] == "passed":
             case.timers[mode] = timer
@@ -238,6 +234,8 @@ class Worker:
         return poison_bytes(slots * (cell.hidden + cell.intermediate) * _WORKSPACE_BYTES_EACH, self.device)
 
     def _refusal(self, error: BaseException) -> Verdict:
+        if not isinstance(error, Failure):
+            traceback.print_exception(error)  # the log keeps the whole story, the verdict one sentence
         return failure_of(error, self.probe).verdict()
 
     def _collect(self) -> None:

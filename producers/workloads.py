@@ -28,7 +28,6 @@ class Workload:
         top_k: experts of a token.
         hidden: H; x and the output are [M, H].
         intermediate: I; w13 is [E, 2 I, H] (gate rows first), w2 is [E, H, I].
-
     """
 
     name: str
@@ -71,7 +70,6 @@ class Cell:
 
         Raises:
             ValueError: a field is missing, or the precision is unknown.
-
         """
         names = [field.name for field in fields(cls)]
         missing = [name for name in names if name not in message]

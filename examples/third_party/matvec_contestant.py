@@ -17,7 +17,7 @@ class Matvec(Contestant):
         """Sixteen-bit weights."""
         return "only bf16 and fp16 are implemented" if cell.precision.startswith("int8") else None
 
-    def prepare(self, cell: Cell, inputs: Inputs) -> Launch:
+    def prepare(self, cell: Cell, inputs: Inputs) -> Launch:  # noqa: ARG002
         """Nothing to prepare: the launch is a plain function of the inputs."""
 
         def launch() -> torch.Tensor:

@@ -29,7 +29,6 @@ class Registration:
         house: whose it is; siblings of one house never decide an outcome against each other.
         options: keyword arguments of the class.
         config_source: ``shipped``, ``tuned``, ``auto`` or ``fixed``.
-
     """
 
     implementation: str
@@ -76,7 +75,6 @@ def find(name: str) -> Registration:
 
     Raises:
         UnknownContestantError: nobody registered it.
-
     """
     known = registry()
     if name not in known:

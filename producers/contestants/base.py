@@ -32,7 +32,6 @@ class Inputs:
         topk_ids: [M, k] int32, distinct within a row.
         w13_scale: [E, 2 I] float32 in the int8 precisions, else None.
         w2_scale: [E, H] float32 in the int8 precisions, else None.
-
     """
 
     x: torch.Tensor
@@ -57,7 +56,6 @@ class Contestant(ABC):
         package: import name of the package whose version and sources identify the implementation.
         capturable: False where a call synchronises with the host by design, so that CUDA-graph capture
             need not be tried.
-
     """
 
     name: ClassVar[str] = ""
@@ -97,7 +95,6 @@ def load_class(implementation: str) -> type[Contestant]:
     Raises:
         ImportError: the module, or a package that it needs, is not there.
         TypeError: there is no such class in it, or it is no contestant.
-
     """
     module, colon, name = implementation.partition(":")
     if not colon or not name:

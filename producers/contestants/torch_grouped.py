@@ -41,7 +41,6 @@ def grouped_moe(inputs: Inputs, experts: torch.Tensor) -> torch.Tensor:
     Args:
         inputs: the cell's tensors, ids valid.
         experts: [E] int32, 0 to E - 1.
-
     """
     tokens, top_k = inputs.topk_ids.shape
     sorted_ids, order = inputs.topk_ids.flatten().sort(stable=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+import dispatch
 import pytest
 import torch
 
@@ -23,6 +24,7 @@ CASES = [
     (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out-of-memory"),
     (OSError(errno.ENOSPC, "No space left on device"), "out-of-memory"),
     (NotImplementedError("no int8 here"), "unsupported"),
+    (dispatch.LimitError("grid too large"), "unsupported"),
     (RuntimeError("CUDA error: an illegal memory access was encountered"), "illegal-memory"),
     (RuntimeError("CUDA error: device-side assert triggered"), "illegal-memory"),
     (RuntimeError("Triton Error [CUDA]: misaligned address"), "illegal-memory"),
@@ -52,13 +54,9 @@ def test_a_device_that_no_longer_answers_is_sticky() -> None:
 
 
 def test_cause_of_a_wrapped_error_counts() -> None:
-    try:
-        try:
-            raise RuntimeError("an illegal memory access was encountered")
-        except RuntimeError as inner:
-            raise ValueError("engine failed") from inner
-    except ValueError as outer:
-        assert failure_of(outer).reason_code == "illegal-memory"
+    outer = ValueError("engine failed")
+    outer.__cause__ = RuntimeError("an illegal memory access was encountered")
+    assert failure_of(outer).reason_code == "illegal-memory"
 
 
 def test_detail_is_one_bounded_line() -> None:

@@ -122,7 +122,7 @@ def test_unchanged_names_what_was_written() -> None:
     watch = Unchanged(tensors)
     watch.check()
     tensors["w"][[0, 8]] = tensors["w"][[8, 0]]
-    with pytest.raises(Failure, match="wrote into w$") as failure:
+    with pytest.raises(Failure, match=r"wrote into w$") as failure:
         watch.check()
     assert failure.value.reason_code == "input-modified"
 

@@ -49,7 +49,7 @@ def prepare(worker: Peer, contestant: str, drawn: Drawn) -> dict[str, dict[str, 
 def cpu_uuid(monkeypatch: pytest.MonkeyPatch) -> str:
     """What the coordinator calls this machine without a card."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setattr(environment, "read_sources", lambda root: None)  # slow, and not what is asked
+    monkeypatch.setattr(environment, "read_sources", lambda _: None)  # slow, and not what is asked
     return environment.detect().device.device_uuid
 
 
