@@ -3,7 +3,7 @@
 --
 -- cells    four globs 'workload/precision/routing/tokens', each a comma-separated list: 'deepseek-moe-16b/bf16/*/1,4'
 -- mode     'graph' or 'eager'; NULL takes all that were measured
--- device   NULL takes the only device of the lake; with several devices NULL selects nothing
+-- device_name  NULL takes the only device of the lake; with several devices NULL selects nothing
 -- A comparison is true, false, or NULL: unknown, for no cell or for a cell that cannot be judged. A number is NULL
 -- unless every selected cell is complete. Over several cells a comparison uses the wide interval.
 
@@ -76,112 +76,112 @@ CREATE MACRO claim_times(the_contestant, the_cells, the_mode := NULL, the_device
 
 -- Race: comparisons.
 
-CREATE MACRO beats(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO beats(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN bool_or(NOT p.beaten) THEN FALSE WHEN count(*) > 0 AND count(*) = count(p.beaten) THEN TRUE END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
-CREATE MACRO ties(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO ties(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN bool_or(NOT p.level) THEN FALSE WHEN count(*) > 0 AND count(*) = count(p.level) THEN TRUE END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
 -- wins over every required rival of another house, none of them refused; with rivals := over those.
-CREATE MACRO wins(contestant, cells, rivals := NULL, mode := NULL, device := NULL) AS (
+CREATE MACRO wins(entrant, cells, rivals := NULL, mode := NULL, device_name := NULL) AS (
     CASE WHEN rivals IS NULL THEN (
         SELECT CASE WHEN bool_or(NOT t.won) THEN FALSE WHEN count(*) > 0 AND count(*) = count(t.won) THEN TRUE END
         FROM (
-            SELECT CASE WHEN c.decisive THEN c.outcome = 'win' AND contestant IN (c.winner, c.house)
+            SELECT CASE WHEN c.decisive THEN c.outcome = 'win' AND entrant IN (c.winner, c.house)
                 AND c.wins_over_all AND (c.win_holds_wide OR NOT c.several) END AS won
-            FROM claim_cells(cells, the_mode := mode, the_device := device) c
+            FROM claim_cells(cells, the_mode := mode, the_device := device_name) c
         ) t
     ) ELSE (
         SELECT CASE WHEN bool_or(NOT p.beaten) THEN FALSE WHEN count(*) > 0 AND count(*) = count(p.beaten) THEN TRUE END
-        FROM claim_pairs(contestant, coalesce(rivals, ''), cells, the_mode := mode, the_device := device) p
+        FROM claim_pairs(entrant, coalesce(rivals, ''), cells, the_mode := mode, the_device := device_name) p
     ) END
 );
 
 -- Race: numbers.
 
-CREATE MACRO speedup(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO speedup(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) = 1 THEN max(p.speedup) END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
-CREATE MACRO ratio(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO ratio(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) = 1 THEN 1 / max(p.speedup) END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
-CREATE MACRO percent_faster(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO percent_faster(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) = 1 THEN 100 * (max(p.speedup) - 1) END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
-CREATE MACRO speedup_range(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO speedup_range(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(p.speedup)
         THEN {'low': min(p.speedup), 'high': max(p.speedup)} END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
-CREATE MACRO percent_faster_range(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO percent_faster_range(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(p.speedup)
         THEN {'low': 100 * (min(p.speedup) - 1), 'high': 100 * (max(p.speedup) - 1)} END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
-CREATE MACRO geomean_speedup(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO geomean_speedup(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(p.speedup) THEN exp(avg(ln(p.speedup))) END
-    FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+    FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
 );
 
-CREATE MACRO time_us(contestant, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO time_us(entrant, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) = 1 THEN max(t.time_us) END
-    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+    FROM claim_times(entrant, cells, the_mode := mode, the_device := device_name) t
 );
 
-CREATE MACRO time_range_us(contestant, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO time_range_us(entrant, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(t.time_us)
         THEN {'low': min(t.time_us), 'high': max(t.time_us)} END
-    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+    FROM claim_times(entrant, cells, the_mode := mode, the_device := device_name) t
 );
 
-CREATE MACRO x_floor(contestant, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO x_floor(entrant, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) = 1 THEN max(t.x_floor) END
-    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+    FROM claim_times(entrant, cells, the_mode := mode, the_device := device_name) t
 );
 
-CREATE MACRO x_floor_range(contestant, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO x_floor_range(entrant, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(t.x_floor)
         THEN {'low': min(t.x_floor), 'high': max(t.x_floor)} END
-    FROM claim_times(contestant, cells, the_mode := mode, the_device := device) t
+    FROM claim_times(entrant, cells, the_mode := mode, the_device := device_name) t
 );
 
 -- Race: counts. A cell that was measured in several selected modes is one cell; it is won if it is won in all of them.
 
-CREATE MACRO cells(cells, mode := NULL, device := NULL) AS (
+CREATE MACRO cells(cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND bool_and(c.complete) THEN count(DISTINCT c.cell_id) END
-    FROM claim_cells(cells, the_mode := mode, the_device := device) c
+    FROM claim_cells(cells, the_mode := mode, the_device := device_name) c
 );
 
-CREATE MACRO wins_count(contestant, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO wins_count(entrant, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND bool_and(t.complete) THEN count(*) FILTER (WHERE t.won) END
     FROM (
         SELECT
             bool_and(c.complete) AS complete,
             bool_and(c.decisive AND coalesce(
-                c.outcome = 'win' AND contestant IN (c.winner, c.house) AND c.wins_over_all, FALSE
+                c.outcome = 'win' AND entrant IN (c.winner, c.house) AND c.wins_over_all, FALSE
             )) AS won
-        FROM claim_cells(cells, the_mode := mode, the_device := device) c
+        FROM claim_cells(cells, the_mode := mode, the_device := device_name) c
         GROUP BY c.cell_id
     ) t
 );
 
-CREATE MACRO beats_count(contestant, rival, cells, mode := NULL, device := NULL) AS (
+CREATE MACRO beats_count(entrant, opponent, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND bool_and(t.known) THEN count(*) FILTER (WHERE t.beaten) END
     FROM (
         SELECT bool_and(p.speedup IS NOT NULL) AS known, bool_and(coalesce(p.beaten, FALSE)) AS beaten
-        FROM claim_pairs(contestant, rival, cells, the_mode := mode, the_device := device) p
+        FROM claim_pairs(entrant, opponent, cells, the_mode := mode, the_device := device_name) p
         GROUP BY p.cell_id
     ) t
 );
@@ -195,14 +195,14 @@ CREATE MACRO claim_gate(the_config) AS TABLE
         AND g.run_id = (SELECT max(n.run_id) FROM gate_positions n WHERE n.config = g.config)
     GROUP BY g.config;
 
-CREATE MACRO agreement(config) AS (SELECT CASE WHEN count(*) = 1 THEN max(g.agreement) END FROM claim_gate(config) g);
+CREATE MACRO agreement(configuration) AS (SELECT CASE WHEN count(*) = 1 THEN max(g.agreement) END FROM claim_gate(configuration) g);
 
-CREATE MACRO agreement_range(config) AS (
-    SELECT CASE WHEN count(*) > 0 THEN {'low': min(g.agreement), 'high': max(g.agreement)} END FROM claim_gate(config) g
+CREATE MACRO agreement_range(configuration) AS (
+    SELECT CASE WHEN count(*) > 0 THEN {'low': min(g.agreement), 'high': max(g.agreement)} END FROM claim_gate(configuration) g
 );
 
-CREATE MACRO positions(config) AS (
-    SELECT CASE WHEN min(g.compared) = max(g.compared) THEN min(g.compared) END FROM claim_gate(config) g
+CREATE MACRO positions(configuration) AS (
+    SELECT CASE WHEN min(g.compared) = max(g.compared) THEN min(g.compared) END FROM claim_gate(configuration) g
 );
 
 -- Decode inside a model at concurrency 1: the newest run of the configuration, over all its steps.
@@ -231,29 +231,29 @@ CREATE MACRO claim_serving(the_engine, the_concurrency) AS TABLE
     FROM serving_runs s
     WHERE s.evidence = 'measured' AND s.status = 'passed' AND s.engine = the_engine AND s.max_concurrency = the_concurrency;
 
-CREATE MACRO claim_one_setup(engine, concurrency) AS (
+CREATE MACRO claim_one_setup(engine_name, concurrency) AS (
     SELECT count(DISTINCT (
         coalesce(s.engine_version, ''), coalesce(s.client, ''), coalesce(s.client_version, ''), coalesce(s.device, ''),
         coalesce(s.model, ''), coalesce(s.input_tokens_asked, 0), coalesce(s.output_tokens_asked, 0)
     )) = 1
-    FROM claim_serving(engine, concurrency) s
+    FROM claim_serving(engine_name, concurrency) s
 );
 
-CREATE MACRO tokens_per_second(engine, concurrency) AS (
-    SELECT CASE WHEN claim_one_setup(engine, concurrency) THEN median(s.output_tokens_per_s) END
-    FROM claim_serving(engine, concurrency) s
+CREATE MACRO tokens_per_second(engine_name, concurrency) AS (
+    SELECT CASE WHEN claim_one_setup(engine_name, concurrency) THEN median(s.output_tokens_per_s) END
+    FROM claim_serving(engine_name, concurrency) s
 );
 
-CREATE MACRO ttft_ms(engine, concurrency) AS (
-    SELECT CASE WHEN claim_one_setup(engine, concurrency) THEN median(s.ttft_p50_ms) END
-    FROM claim_serving(engine, concurrency) s
+CREATE MACRO ttft_ms(engine_name, concurrency) AS (
+    SELECT CASE WHEN claim_one_setup(engine_name, concurrency) THEN median(s.ttft_p50_ms) END
+    FROM claim_serving(engine_name, concurrency) s
 );
 
 -- At the rate on record for the machine; NULL where the lake holds none or several.
-CREATE MACRO cost_per_m_output_tokens(engine, concurrency) AS (
+CREATE MACRO cost_per_m_output_tokens(engine_name, concurrency) AS (
     (SELECT CASE WHEN min(c.rate_usd_per_h) = max(c.rate_usd_per_h) THEN min(c.rate_usd_per_h) END
      FROM costs c WHERE c.basis = 'rate')
-    / 3600 / tokens_per_second(engine, concurrency) * 1e6
+    / 3600 / tokens_per_second(engine_name, concurrency) * 1e6
 );
 
 -- Figures of a text. They are compared as points: supported or contradicted, never a win. expected is the number of
@@ -275,21 +275,21 @@ CREATE MACRO claim_points(the_contestant, the_rival, the_cells := NULL, the_metr
             AND claim_match(coalesce(k.tokens::VARCHAR, ''), split_part(the_cells, '/', 4))
         ));
 
-CREATE MACRO published_beats(contestant, rival, cells := NULL, metric := NULL, expected := NULL) AS (
+CREATE MACRO published_beats(entrant, opponent, cells := NULL, metric_name := NULL, expected := NULL) AS (
     SELECT CASE
-        WHEN bool_or(p.faster IS DISTINCT FROM contestant) THEN FALSE
+        WHEN bool_or(p.faster IS DISTINCT FROM entrant) THEN FALSE
         WHEN count(DISTINCT p.cell_key) > 0 AND count(DISTINCT p.cell_key) >= expected THEN TRUE
     END
-    FROM claim_points(contestant, rival, the_cells := cells, the_metric := metric) p
+    FROM claim_points(entrant, opponent, the_cells := cells, the_metric := metric_name) p
 );
 
-CREATE MACRO published_speedup(contestant, rival, metric, cells := NULL) AS (
+CREATE MACRO published_speedup(entrant, opponent, metric_name, cells := NULL) AS (
     SELECT CASE WHEN count(*) = 1 THEN max(p.speedup) END
-    FROM claim_points(contestant, rival, the_cells := cells, the_metric := metric) p
+    FROM claim_points(entrant, opponent, the_cells := cells, the_metric := metric_name) p
 );
 
-CREATE MACRO published_range(contestants, the_metric) AS (
+CREATE MACRO published_range(entrants, metric_name) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(e.value) THEN {'low': min(e.value), 'high': max(e.value)} END
     FROM points_entrants e
-    WHERE e.evidence = 'published' AND e.metric = the_metric AND claim_match(e.contestant, contestants)
+    WHERE e.evidence = 'published' AND e.metric = metric_name AND claim_match(e.contestant, entrants)
 );
