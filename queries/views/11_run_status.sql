@@ -1,3 +1,4 @@
+-- materialise
 -- run_status: a row is a run that any table of the lake mentions; where and under what it ran, its last event.
 CREATE VIEW run_status AS
 WITH mentioned AS (

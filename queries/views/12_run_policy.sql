@@ -1,3 +1,4 @@
+-- materialise
 -- run_policy: a row is a run; the thresholds of the policy that it was registered under (NULL: not in the lake).
 CREATE VIEW run_policy AS
 WITH thresholds AS (

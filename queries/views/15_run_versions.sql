@@ -1,3 +1,4 @@
+-- materialise
 -- run_versions: a row is run, contestant; what its workers ran, as one text that is equal where the versions are.
 CREATE VIEW run_versions AS
 SELECT

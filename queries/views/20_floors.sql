@@ -1,3 +1,4 @@
+-- materialise
 -- floors: a row is run, cell; the least time that the cell can take, from the ids that were drawn.
 -- reference_floor_us = max((weight_bytes + io_bytes) / stream rate, flops / matrix rate): the rates measured
 -- on that device, in the same run or else in the newest run that measured them. The matrix rate is the bf16

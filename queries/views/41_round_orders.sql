@@ -1,3 +1,4 @@
+-- materialise
 -- round_orders: a row is run, mode; whether the contestants took turns in shuffled order. Where every contestant has
 -- the same place in all rounds of all cells, drift falls on one of them and not on another (blocked order).
 -- NULL where a single round, or a single contestant, leaves nothing to shuffle.
