@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
 from producers import ceilings
 from producers.environment import Device, Environment, Sources
 from producers.errors import PeerError
@@ -51,7 +52,7 @@ class Referee:
     def __init__(self, failure: PeerError | None) -> None:
         self.failure = failure
 
-    def request(self, op: str, timeout_s: float, **fields: Any) -> dict[str, Any]:
+    def request(self, op: str, timeout_s: float, **fields: Any) -> dict[str, Any]:  # noqa: ARG002
         if op == "ceilings" and self.failure is not None:
             raise self.failure
         return {"ok": True, "ceilings": MEASURED}
@@ -64,7 +65,7 @@ class Referee:
 def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Referee:
     referee = Referee(None)
     monkeypatch.setattr(ceilings, "detect", lambda _: CARD)
-    monkeypatch.setattr(ceilings.Scratch, "referee", lambda _self, _poll: referee)
+    monkeypatch.setattr("producers.ceilings.Scratch.referee", lambda _self, _poll: referee)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return referee
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-import dispatch
 import pytest
 import torch
 
+import dispatch
 from producers.failures import Failure, failure_of
 from producers.outcomes import REASONS, fault_of
 

@@ -106,7 +106,7 @@ def test_weights_do_not_depend_on_threads(
     shape = {"name": "w", "experts": 5, "hidden": 24, "intermediate": 16}
     hashes = []
     for number, cores in enumerate(({0}, set(range(7)))):
-        monkeypatch.setattr(referee.os, "sched_getaffinity", lambda _, cores=cores: cores)
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: cores)
         folder = tmp_path / str(number)
         folder.mkdir()
         hashes.append(referee.draw_weights(folder, shape, family, seed=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from producers.timing import Eager, Flush
 
 CPU = torch.device("cpu")
