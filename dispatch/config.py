@@ -14,6 +14,7 @@ from dispatch.precision import Precision
 # table of technical specifications). A capability that is missing counts as the smallest.
 _SHARED_BYTES = {(8, 0): 166_912, (8, 7): 166_912, (9, 0): 232_448, (10, 0): 232_448, (10, 3): 232_448}
 _SMALLEST_SHARED_BYTES = 101_376
+_HOPPER = (9, 0)
 # A tile narrower than this leaves Hopper's wgmma unused unless the weights are its first operand.
 _WGMMA_ROWS = 64
 
@@ -156,8 +157,10 @@ def model_config(problem: Problem) -> MoeConfig:
         gate_up = TileConfig(64, 64, 128 if one_byte else 64, 4, 3)
         down = TileConfig(64, 128, 128 if one_byte else 64, 4, 3)
     else:
-        # Two accumulators of 128 x 128 float32 are 128 registers a thread over 8 warps.
-        gate_up = TileConfig(128, 128, 64, 8, 3, group_m=4)
+        # Two accumulators of 128 x 128 float32 are 128 registers a thread over 8 warps: with operands in
+        # registers, as mma.sync wants them before Hopper, that spills.
+        channels = 128 if problem.device.capability >= _HOPPER else 64
+        gate_up = TileConfig(128, channels, 64, 8, 3, group_m=4)
         down = TileConfig(128, 128, 64, 8, 4, group_m=4)
     gate_up, down = (fit(tile, problem, matrices) for tile, matrices in ((gate_up, 2), (down, 1)))
     return MoeConfig(gate_up, down, "model", f"{rows:.1f} rows an expert")

@@ -24,3 +24,9 @@ def flag_is_clear(device: torch.device) -> None:
     from dispatch import out_of_range_flag  # noqa: PLC0415 - after the environment is set
 
     out_of_range_flag(device).zero_()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a CUDA device where there is none."""
+    if item.get_closest_marker("gpu") is not None and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
