@@ -1,0 +1,1 @@
+"""The gate: suites over the warehouse, claims in documents, and the report behind them."""

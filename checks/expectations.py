@@ -7,8 +7,22 @@ something is judged.
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
-import great_expectations.expectations as gxe
+from great_expectations.expectations.core.expect_column_pair_values_a_to_be_greater_than_b import (
+    ExpectColumnPairValuesAToBeGreaterThanB,
+)
+from great_expectations.expectations.core.expect_column_values_to_be_between import (
+    ExpectColumnValuesToBeBetween,
+)
+from great_expectations.expectations.core.expect_column_values_to_be_in_set import ExpectColumnValuesToBeInSet
+from great_expectations.expectations.core.expect_column_values_to_not_be_null import (
+    ExpectColumnValuesToNotBeNull,
+)
+from great_expectations.expectations.core.expect_table_row_count_to_be_between import (
+    ExpectTableRowCountToBeBetween,
+)
+from great_expectations.expectations.expectation import Expectation as Expected
 
 from checks.model import AtLeast, Between, Expectation, OneOf
 
@@ -16,42 +30,45 @@ from checks.model import AtLeast, Between, Expectation, OneOf
 LARGEST = sys.float_info.max
 
 
-class RowsArePresent(gxe.ExpectTableRowCountToBeBetween):
+class RowsArePresent(ExpectTableRowCountToBeBetween):
     """At least one row: on an empty frame most expectations pass."""
 
     min_value: int = 1
     description: str = "the query returns at least one row"
 
 
-class ValuesAreKnown(gxe.ExpectColumnValuesToNotBeNull):
+class ValuesAreKnown(ExpectColumnValuesToNotBeNull):
     """No NULL in the column: value expectations drop NULLs before they count."""
 
     description: str = "every value is known"
 
 
-class ValuesAreAllowed(gxe.ExpectColumnValuesToBeInSet):
+class ValuesAreAllowed(ExpectColumnValuesToBeInSet):
     """Each value is one of a fixed set."""
 
     description: str = "every value is one of the allowed ones"
 
 
-class ValuesAreWithinBounds(gxe.ExpectColumnValuesToBeBetween):
+class ValuesAreWithinBounds(ExpectColumnValuesToBeBetween):
     """Each value lies in a closed interval."""
 
     description: str = "every value lies within its bounds"
 
 
-class ValuesReachTheirBound(gxe.ExpectColumnPairValuesAToBeGreaterThanB):
+class ValuesReachTheirBound(ExpectColumnPairValuesAToBeGreaterThanB):
     """In each row the first column is at least the second."""
 
     or_equal: bool = True
-    ignore_row_if: str = "either_value_is_missing"  # that both are known is expected beside it
+    # That both are known is expected beside it.
+    ignore_row_if: Literal["both_values_are_missing", "either_value_is_missing", "neither"] = (
+        "either_value_is_missing"
+    )
     description: str = "every value reaches the bound in its row"
 
 
-def translate(expectation: Expectation) -> list[gxe.Expectation]:
+def translate(expectation: Expectation) -> list[Expected]:
     """Return the Great Expectations form: not-null for every column it reads, then the expectation itself."""
-    known: list[gxe.Expectation] = [ValuesAreKnown(column=c, mostly=1) for c in expectation.columns]
+    known: list[Expected] = [ValuesAreKnown(column=c, mostly=1) for c in expectation.columns]
     match expectation:
         case OneOf(column, values):
             return [*known, ValuesAreAllowed(column=column, value_set=list(values))]

@@ -20,7 +20,7 @@ def text(gate: GateResult) -> str:
 
 
 def summary(gate: GateResult) -> str:
-    """The counts in one line."""
+    """Return the counts in one line."""
     counts = [f"{gate.count(s)} {s.value if s is not Status.HOLDS else 'hold'}" for s in Status]
     idle = f"; no rows for: {', '.join(gate.not_applicable)}" if gate.not_applicable else ""
     return f"checks: {', '.join(counts)}, {len(gate.warnings)} warnings{idle}"
@@ -30,16 +30,17 @@ def _text_lines(result: RuleResult) -> Iterator[str]:
     for finding in result.findings[:SHOWN]:
         yield f"{label(result, finding)}  {result.rule.id}  {finding.line}"
     if len(result.findings) > SHOWN:
-        yield f"... {len(result.findings) - SHOWN} more of {result.rule.id}; `checks explain {result.rule.id}`"
+        rest = len(result.findings) - SHOWN
+        yield f"... {rest} more of {result.rule.id}; `checks explain {result.rule.id}`"
 
 
 def label(result: RuleResult, finding: Finding) -> str:
-    """FALSE, UNJUDGED or WARNING."""
+    """Return FALSE, UNJUDGED or WARNING."""
     return "WARNING" if result.rule.severity is Severity.WARNING else finding.status.name
 
 
 def as_dict(gate: GateResult) -> dict[str, Any]:
-    """The whole result as plain values."""
+    """Return the whole result as plain values."""
     return {
         "exit_code": gate.exit_code,
         "status": gate.status.value,
@@ -62,7 +63,7 @@ def as_dict(gate: GateResult) -> dict[str, Any]:
 
 
 def as_json(gate: GateResult) -> str:
-    """The whole result as JSON."""
+    """Return the whole result as JSON."""
     return json.dumps(as_dict(gate), indent=2, default=str, allow_nan=False)
 
 

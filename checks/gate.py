@@ -7,13 +7,13 @@ listed: a false statement stays false whatever else is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
 from checks.errors import UnknownSuiteError
-from checks.judge import Validate, broken, judge, make_validator
+from checks.judge import Validate, broken, judge
 from checks.model import Rule, RuleResult, Severity, Status, Suite, worst
 from checks.suites import SUITES
 
@@ -55,38 +55,45 @@ class GateResult:
         return EXIT_CODES[self.status]
 
     def count(self, status: Status) -> int:
-        """Number of rules that close the gate or could, with that status."""
+        """Return the number of rules that close the gate or could, with that status."""
         return sum(r.status is status for r in self.results if r.rule.severity is Severity.ERROR)
 
 
 def choose(
-    con: duckdb.DuckDBPyConnection, names: Sequence[str] = (), without: Iterable[str] = ()
+    con: duckdb.DuckDBPyConnection, names: Sequence[str] = (), without: Collection[str] = ()
 ) -> tuple[list[Suite], list[str]]:
     """Return the suites to run, and the names of those that have no rows to look at.
 
     Suites that are asked for by name always run. Otherwise integrity always does, the others where one of
-    their tables has rows, and race as well where no suite would look at any evidence.
+    their tables has rows, and race as well where no suite would look at any evidence; those ``without``
+    are left out.
 
     Raises:
         UnknownSuiteError: a name is no suite.
+
     """
     unknown = [n for n in names if n not in SUITES]
     if unknown:
         raise UnknownSuiteError(f"there is no suite '{unknown[0]}'; the suites are {', '.join(SUITES)}")
     if names:
         return [SUITES[n] for n in SUITES if n in names], []
-    candidates = [s for s in SUITES.values() if s.name not in set(without)]
-    chosen = [s for s in candidates if not s.tables or any(_has_rows(con, t) for t in s.tables)]
+    chosen = [
+        s
+        for s in SUITES.values()
+        if s.name not in without and (not s.tables or any(_has_rows(con, t) for t in s.tables))
+    ]
     if not any(s.name in EVIDENCE for s in chosen):
         chosen.insert(1, SUITES["race"])
-    return chosen, [s.name for s in candidates if s not in chosen]
+    return chosen, [s.name for s in SUITES.values() if s not in chosen]
 
 
 def run(
-    con: duckdb.DuckDBPyConnection, suites: Sequence[Suite], not_applicable: Sequence[str] = ()
+    con: duckdb.DuckDBPyConnection,
+    suites: Sequence[Suite],
+    validate: Validate,
+    not_applicable: Sequence[str] = (),
 ) -> GateResult:
     """Judge every rule of ``suites`` over ``con``."""
-    validate = make_validator()
     results = tuple(judge_rule(con, rule, validate) for suite in suites for rule in suite.rules)
     return GateResult(results, tuple(not_applicable))
 

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 
 from checks.model import Finding, Rule, RuleResult, Status
@@ -73,6 +74,7 @@ def judge(rule: Rule, frame: pd.DataFrame, validate: Validate) -> RuleResult:
 
     Returns:
         Every row that does not hold, with whether it is false or could not be judged.
+
     """
     started = time.perf_counter()
     frame = frame.reset_index(drop=True)
@@ -150,7 +152,7 @@ def plain(value: Any) -> Any:
     """Return a plain Python value for a pandas or numpy one; None for NaN, NaT and NULL."""
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
-    if hasattr(value, "tolist") and getattr(value, "ndim", 0):
+    if isinstance(value, np.ndarray):
         return [plain(v) for v in value.tolist()]
     if value is None or pd.isna(value):
         return None
@@ -167,7 +169,7 @@ class _Shown(dict[str, Any]):
 
 
 def _line(rule: Rule, row: Mapping[str, Any]) -> str:
-    """The rule's line for ``row``."""
+    """Return the rule's line for ``row``."""
     return rule.line.format_map(_Shown({k: _shown(v) for k, v in row.items()}))
 
 

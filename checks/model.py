@@ -7,7 +7,7 @@ table), so that a rule without rows is a rule without evidence: it could not be 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ class OneOf:
         return (self.column,)
 
     def __str__(self) -> str:
-        """The expectation in words."""
+        """Return the expectation in words."""
         return f"every {self.column} is {' or '.join(repr(v) for v in self.values)}"
 
 
@@ -70,7 +70,7 @@ class Between:
         return (self.column,)
 
     def __str__(self) -> str:
-        """The expectation in words."""
+        """Return the expectation in words."""
         bounds = [f"at least {self.low:g}"] if self.low is not None else []
         bounds += [f"at most {self.high:g}"] if self.high is not None else []
         return f"every {self.column} is {' and '.join(bounds)}"
@@ -89,7 +89,7 @@ class AtLeast:
         return (self.column, self.bound)
 
     def __str__(self) -> str:
-        """The expectation in words."""
+        """Return the expectation in words."""
         return f"in every row {self.column} is at least {self.bound}"
 
 
@@ -162,7 +162,7 @@ class RuleResult:
         return worst(f.status for f in self.findings)
 
 
-def worst(statuses: Any) -> Status:
-    """FALSE before UNJUDGED before HOLDS, over an iterable of statuses (empty: HOLDS)."""
+def worst(statuses: Iterable[Status]) -> Status:
+    """Return the worst of ``statuses``: FALSE before UNJUDGED before HOLDS, which is that of none."""
     seen = set(statuses)
     return next((s for s in (Status.FALSE, Status.UNJUDGED) if s in seen), Status.HOLDS)

@@ -9,15 +9,14 @@ from checks.suites.points import POINTS
 from checks.suites.race import RACE
 from checks.suites.serving import SERVING
 
-SUITES: dict[str, Suite] = {
-    s.name: s for s in (INTEGRITY, RACE, GATE, DECODE, SERVING, COST, POINTS, CLAIMS)
-}
+SUITES: dict[str, Suite] = {s.name: s for s in (INTEGRITY, RACE, GATE, DECODE, SERVING, COST, POINTS, CLAIMS)}
 
 
 def rule_of(rule_id: str) -> Rule:
-    """The rule with that id.
+    """Return the rule with that id.
 
     Raises:
         KeyError: no suite has it.
+
     """
     return {r.id: r for s in SUITES.values() for r in s.rules}[rule_id]

@@ -1,4 +1,4 @@
-"""Claims in documents. The frame comes from the scanner (:mod:`checks.claims`), not from a query of ours."""
+"""Claims in documents. The rows are the scanner's (:mod:`checks.claims`): one a claim, one a document."""
 
 from checks.model import OneOf, Rule, Severity, Status, Suite
 
@@ -9,18 +9,17 @@ CLAIMS = Suite(
         Rule(
             "claims.hold",
             "Every claim that the documents bind to a query holds, and nothing is left unbound.",
-            "SELECT document, line, sentence, kind, query, verdict, reason, judged FROM claims ORDER BY ALL",
+            "SELECT * FROM claims ORDER BY document, line, kind, sentence",
             (OneOf("judged", (True,)),),
-            "{document}:{line}: {verdict}: {reason} ({sentence})",
-            on_empty=Status.UNJUDGED,
-            empty="no document was scanned",
+            "{document}:{line}: {verdict}: {reason} ({sentence}){hint}",
+            empty="no document was scanned: [tool.checks] documents of pyproject.toml matches none",
         ),
         Rule(
             "claims.waived",
             "Sentences that an inline reason lets through.",
-            "SELECT document, line, sentence, reason, verdict FROM claims WHERE verdict <> 'scanned' ORDER BY ALL",
-            (OneOf("verdict", ("holds", "quoted", "false", "rejected", "could-not-judge", "unbound")),),
-            "{document}:{line}: {verdict}: {reason} ({sentence})",
+            "SELECT *, verdict = 'waived' AS waived FROM claims ORDER BY document, line, kind, sentence",
+            (OneOf("waived", (False,)),),
+            "{document}:{line}: {sentence} (waived: {query})",
             severity=Severity.WARNING,
             on_empty=Status.HOLDS,
         ),

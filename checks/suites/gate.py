@@ -6,13 +6,12 @@ from checks.model import AtLeast, Between, Rule, Suite
 # precision (its name ends in it); a configuration without a threshold cannot be judged.
 CONFIGS = """
     WITH bounds AS (
-        SELECT policy_sha256, replace(key, '"', '') AS key, TRY_CAST(value AS DOUBLE) AS value FROM policy_values
+        SELECT policy_sha256, key, TRY_CAST(value AS DOUBLE) AS value FROM policy_values
     ),
     configs AS (
         SELECT
             g.run_id, g.config, s.policy_sha256,
-            CASE WHEN g.config LIKE '%bf16' THEN 'bf16' ELSE regexp_extract(g.config, 'int8_w8a16|int8_w8a8') END
-                AS precision,
+            regexp_extract(g.config, 'bf16|int8_w8a16|int8_w8a8') AS precision,
             count(*) AS positions,
             count(*) FILTER (WHERE NOT g.agree) AS disagreements,
             avg(g.agree::INTEGER) AS agreement,
@@ -31,7 +30,8 @@ CONFIGS = """
     LEFT JOIN bounds p ON p.policy_sha256 = c.policy_sha256 AND p.key = 'gate.min_positions'
     LEFT JOIN bounds d ON d.policy_sha256 = c.policy_sha256 AND d.key = 'gate.control_disagreements'
     LEFT JOIN bounds a ON a.policy_sha256 = c.policy_sha256 AND a.key = 'gate.min_agreement.' || c.precision
-    LEFT JOIN bounds m ON m.policy_sha256 = c.policy_sha256 AND m.key = 'gate.max_large_gap_share.' || c.precision
+    LEFT JOIN bounds m
+        ON m.policy_sha256 = c.policy_sha256 AND m.key = 'gate.max_large_gap_share.' || c.precision
     LEFT JOIN bounds i
         ON i.policy_sha256 = c.policy_sha256 AND i.key = 'gate.max_perplexity_increase.' || c.precision
 """

@@ -20,6 +20,21 @@ INTEGRITY = Suite(
             empty="the lake has no files: nothing was measured",
         ),
         Rule(
+            "integrity.warehouse-current",
+            "The warehouse was built from the lake as it is now.",
+            "SELECT lake, state FROM lake_state ORDER BY lake",
+            (OneOf("state", ("current", "not at hand")),),
+            "{lake} is not what the warehouse was built from ({state}); run `warehouse build`",
+            on_failure=Status.UNJUDGED,
+        ),
+        Rule(
+            "integrity.report-current",
+            "The report at hand was written from this lake, under this policy, and was not edited since.",
+            "SELECT receipt, aspect, state FROM receipt_state ORDER BY aspect",
+            (OneOf("state", ("as written", "no report")),),
+            "the report of {receipt} is stale: {aspect} {state}; run `checks report`",
+        ),
+        Rule(
             "integrity.runs-registered",
             "Every run that any table mentions has its start in `runs`.",
             """
@@ -60,9 +75,11 @@ INTEGRITY = Suite(
             SELECT
                 m.run_id, m.precision, m.contestant,
                 CASE WHEN o.contestant IS NULL THEN 'not in the roster'
-                     WHEN m.sampled AND NOT o.entered THEN 'not entered in the roster' ELSE 'listed' END AS roster
+                     WHEN m.sampled AND NOT o.entered THEN 'not entered in the roster'
+                     ELSE 'listed' END AS roster
             FROM (
-                SELECT run_id, contestant, split_part(cell_id, '/', 2) AS precision, bool_or(sampled) AS sampled
+                SELECT run_id, contestant, split_part(cell_id, '/', 2) AS precision,
+                    bool_or(sampled) AS sampled
                 FROM (
                     SELECT run_id, cell_id, contestant, TRUE AS sampled FROM round_medians
                     UNION SELECT run_id, cell_id, contestant, FALSE FROM verdicts
@@ -105,14 +122,13 @@ INTEGRITY = Suite(
             "Each sampled contestant of a cell received the inputs that the cell was drawn with.",
             """
             SELECT
-                m.run_id, m.cell_id, m.contestant, c.inputs_sha256 AS drawn,
+                m.run_id, m.cell_id, m.contestant, any_value(c.inputs_sha256) AS drawn,
                 string_agg(DISTINCT v.inputs_sha256, ', ' ORDER BY v.inputs_sha256) AS received,
-                CASE WHEN c.inputs_sha256 IS NOT NULL AND count(v.inputs_sha256) > 0
-                    THEN bool_and(v.inputs_sha256 = c.inputs_sha256) END AS equal
+                bool_and(v.inputs_sha256 = c.inputs_sha256) AS equal
             FROM (SELECT DISTINCT run_id, cell_id, contestant FROM round_medians) m
             LEFT JOIN cells c USING (run_id, cell_id)
             LEFT JOIN verdicts v USING (run_id, cell_id, contestant)
-            GROUP BY ALL ORDER BY ALL
+            GROUP BY m.run_id, m.cell_id, m.contestant ORDER BY ALL
             """,
             (OneOf("equal", (True,)),),
             "run {run_id}: {cell_id} {contestant} received inputs {received}, drawn were {drawn}",
@@ -145,7 +161,7 @@ INTEGRITY = Suite(
             "integrity.policy-unchanged",
             "The runs that speak were measured under the policy of today: the keys that differ are named.",
             f"""
-            WITH keys AS (SELECT key FROM policy_today UNION SELECT key FROM policy_values)
+            WITH keys AS (SELECT key FROM policy_today UNION SELECT key FROM policy_then)
             SELECT
                 s.run_id, s.policy_sha256,
                 CASE WHEN count(o.key) > 0 THEN coalesce(string_agg(
@@ -154,11 +170,11 @@ INTEGRITY = Suite(
                 ) FILTER (WHERE o.value IS DISTINCT FROM n.value), 'nothing') END AS changed
             FROM run_status s
             CROSS JOIN keys k
-            LEFT JOIN policy_values o ON o.policy_sha256 = s.policy_sha256 AND o.key = k.key
+            LEFT JOIN policy_then o ON o.policy_sha256 = s.policy_sha256 AND o.key = k.key
             LEFT JOIN policy_today n ON n.key = k.key
             WHERE s.run_id IN {SPEAKING}
             GROUP BY s.run_id, s.policy_sha256 ORDER BY ALL
-            """,
+            """,  # noqa: S608 - made of constants
             (OneOf("changed", ("nothing",)),),
             "run {run_id} was measured under another policy than today's ({changed}); register a new run",
         ),
@@ -197,7 +213,7 @@ INTEGRITY = Suite(
             f"""
             SELECT run_id, source_revision, coalesce(source_dirty, FALSE) AS source_dirty
             FROM run_status WHERE run_id IN {SPEAKING} ORDER BY run_id
-            """,
+            """,  # noqa: S608 - made of constants
             (OneOf("source_dirty", (False,)),),
             "run {run_id} was measured from modified sources (revision {source_revision})",
             severity=Severity.WARNING,

@@ -16,7 +16,7 @@ POINTS = Suite(
         Rule(
             "points.never-win",
             "No comparison of such figures is called a win.",
-            "SELECT DISTINCT evidence, cell_key, metric, contestant, rival, outcome FROM points_pairs ORDER BY ALL",
+            "SELECT evidence, cell_key, metric, contestant, rival, outcome FROM points_pairs ORDER BY ALL",
             (OneOf("outcome", ("faster (point figures)", "tie", "sole entrant", "unverified")),),
             "{evidence} {metric} of {contestant} against {rival} in {cell_key} is called {outcome}",
         ),

@@ -49,7 +49,7 @@ RACE = Suite(
             ORDER BY ALL
             """,
             (AtLeast("bound", "noise_floor"),),
-            "{device} run {run_id} {timing_mode}: noise floor {noise_floor} (bound {bound}, {pairs} A/A pairs)",
+            "{device} run {run_id} {timing_mode}: noise floor {noise_floor}, bound {bound}, {pairs} pairs",
         ),
         Rule(
             "race.above-floor",
@@ -58,9 +58,10 @@ RACE = Suite(
             f"""
             SELECT w.device, w.cell_id, w.timing_mode, s.contestant, s.time_us, s.datasheet_floor_us,
                 CASE WHEN s.reason_code IS NOT DISTINCT FROM 'below-floor' THEN 'under the floor'
-                     WHEN s.datasheet_floor_us IS NULL THEN 'no floor known' ELSE 'above the floor' END AS place
+                     WHEN s.datasheet_floor_us IS NULL THEN 'no floor known'
+                     ELSE 'above the floor' END AS place
             {TIMED} ORDER BY ALL
-            """,
+            """,  # noqa: S608 - made of constants
             (OneOf("place", ("above the floor", "no floor known")), Between("time_us", low=0)),
             f"{CELL}: {{contestant}} took {{time_us}} us, the datasheet's floor is {{datasheet_floor_us}} us",
         ),
@@ -72,7 +73,7 @@ RACE = Suite(
             SELECT w.device, w.cell_id, w.timing_mode, s.contestant, s.relative_error, s.tolerance,
                 w.winner IS NOT DISTINCT FROM s.contestant AS wins
             {TIMED} AND s.status IN ('measured', 'partial') ORDER BY ALL
-            """,
+            """,  # noqa: S608 - made of constants
             (AtLeast("tolerance", "relative_error"), Between("relative_error", low=0)),
             f"{CELL}: {{contestant}} has relative error {{relative_error}}, the tolerance is {{tolerance}}",
         ),
@@ -104,11 +105,12 @@ RACE = Suite(
         ),
         Rule(
             "race.wins-are-wins",
-            "A winner's interval over its nearest rival lies above 1 + the tie band; without one nobody wins.",
+            "A winner's interval over its nearest rival lies above 1 + the tie band; else nobody wins.",
             """
             SELECT device, cell_id, timing_mode, outcome, winner, runner_up, margin, margin_lo, margin_hi,
                 tie_band,
-                CASE WHEN outcome = 'win' THEN winner IS NOT NULL AND coalesce(margin_lo > 1 + tie_band, FALSE)
+                CASE WHEN outcome = 'win'
+                     THEN winner IS NOT NULL AND coalesce(margin_lo > 1 + tie_band, FALSE)
                      ELSE winner IS NULL END AS by_the_rules
             FROM winners ORDER BY ALL
             """,

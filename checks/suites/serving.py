@@ -25,7 +25,7 @@ SERVING = Suite(
             """
             SELECT r.serving_id, r.engine, r.requests_failed, r.requests_asked,
                 r.requests_failed / nullif(r.requests_asked, 0)::DOUBLE AS failure_share,
-                (SELECT max(TRY_CAST(value AS DOUBLE)) FROM policy_today WHERE key = 'serving.max_failure_share')
+                (SELECT TRY_CAST(value AS DOUBLE) FROM policy_today WHERE key = 'serving.max_failure_share')
                     AS bound
             FROM serving_runs r WHERE r.evidence = 'measured' AND r.status = 'passed' ORDER BY r.serving_id
             """,
@@ -50,8 +50,8 @@ SERVING = Suite(
         Rule(
             "serving.refused",
             "Served runs that were refused or cannot be used.",
-            "SELECT serving_id, engine, status, coalesce(reason, 'no reason given') AS reason FROM serving_runs "
-            "ORDER BY serving_id",
+            "SELECT serving_id, engine, status, coalesce(reason, 'no reason given') AS reason "
+            "FROM serving_runs ORDER BY serving_id",
             (OneOf("status", ("passed",)),),
             "{serving_id} ({engine}) is {status}: {reason}",
             severity=Severity.WARNING,

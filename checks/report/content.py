@@ -1,0 +1,149 @@
+"""From rows to what both documents say: the verdict in words, the matrix of winners, blocks of a race."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from checks.report.data import ReportData, Row
+
+LIBRARY = "dispatch"  # whose speedups are drawn where it takes part
+
+
+@dataclass(frozen=True)
+class Square:
+    """One field of the matrix: the outcome in words, and the row that it stands for (None: no such cell)."""
+
+    text: str
+    outcome: str
+    house: str | None = None
+    row: Row | None = None
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Winners of a block: a line for each token count, a column for each precision and routing."""
+
+    columns: list[tuple[str, str]]
+    lines: list[tuple[int, list[Square]]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Everything of one device, workload and timing mode."""
+
+    device: str
+    workload: str
+    mode: str
+    verdict: str
+    matrix: Matrix
+    winners: list[Row]
+    times: list[Row]
+    ratios: list[Row]
+    spreads: list[Row]
+    subject: str
+    contestants: list[str] = field(default_factory=list)
+
+
+def blocks(data: ReportData) -> list[Block]:
+    """One block for each device, workload and mode that has cells."""
+
+    def place(row: Row) -> tuple[str, str, str]:
+        return row["device"], row["workload"], row["timing_mode"]
+
+    made = []
+    for key, group in groupby(data.winners, key=place):
+        winners = list(group)
+        times = [r for r in data.times if place(r) == key]
+        ratios = [r for r in data.ratios if place(r) == key]
+        racing = sorted(
+            {r["contestant"] for r in times if r["role"] != "control" and r["time_us"] is not None}
+        )
+        made.append(
+            Block(
+                *key,
+                verdict=verdict(winners),
+                matrix=matrix(winners),
+                winners=winners,
+                times=times,
+                ratios=ratios,
+                spreads=[r for r in data.spreads if place(r) == key],
+                subject=subject(winners, racing),
+                contestants=racing,
+            )
+        )
+    return made
+
+
+def subject(winners: Iterable[Row], contestants: list[str]) -> str:
+    """Whose speedups are drawn: the library's where it was measured, else the most frequent leader's."""
+    if LIBRARY in contestants or not contestants:
+        return LIBRARY
+    leaders = Counter(r["leader"] for r in winners if r["leader"] in contestants)
+    return leaders.most_common(1)[0][0] if leaders else contestants[0]
+
+
+def verdict(winners: list[Row]) -> str:
+    """Who wins, in one or two sentences with counts; nobody is named first but by the count."""
+    cells = len(winners)
+    wins = Counter(r["winner"] for r in winners if r["winner"])
+    over_all = Counter(r["winner"] for r in winners if r["wins_over_all"])
+    parts = []
+    for name, count in sorted(wins.items(), key=lambda item: (-item[1], item[0])):
+        short = count - over_all[name]
+        parts.append(f"{name} wins {count}" + (f" ({short} with a required rival refused)" if short else ""))
+    others = Counter(r["outcome"] for r in winners if r["outcome"] != "win")
+    words = {"tie": ("tie", "ties"), "sole entrant": ("has a sole entrant", "have a sole entrant")}
+    for outcome in ("tie", "inconclusive", "sole entrant", "incomplete"):
+        if others[outcome]:
+            one, many = words.get(outcome, (f"is {outcome}", f"are {outcome}"))
+            parts.append(f"{others[outcome]} {one if others[outcome] == 1 else many}")
+    text = f"Of {cells} {'cell' if cells == 1 else 'cells'}, {_listed(parts)}."
+    best = wins.most_common(2)
+    if not best:
+        return f"Nobody wins a cell. {text}"
+    if len(best) > 1 and best[0][1] == best[1][1]:
+        return f"Nobody wins most cells. {text}"
+    more = (
+        "all cells"
+        if best[0][1] == cells
+        else "most cells"
+        if 2 * best[0][1] > cells
+        else "more cells than any other"
+    )
+    return f"{best[0][0]} wins {more}. {text}"
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def matrix(winners: list[Row]) -> Matrix:
+    """Arrange the outcomes; a combination that was not raced is shown as such."""
+    columns = sorted({(r["precision"], r["routing"]) for r in winners})
+    tokens = sorted({r["tokens"] for r in winners})
+    by_place = {(r["precision"], r["routing"], r["tokens"]): r for r in winners}
+    lines = []
+    for count in tokens:
+        squares = [square(by_place.get((*column, count))) for column in columns]
+        lines.append((count, squares))
+    return Matrix(columns, lines)
+
+
+def square(row: Row | None) -> Square:
+    """Outcome of one cell in a few words."""
+    if row is None:
+        return Square("not raced", "none")
+    outcome = row["outcome"]
+    match outcome:
+        case "win":
+            refused = "" if row["wins_over_all"] else " *"
+            return Square(f"{row['winner']} {row['margin']:.2f}x{refused}", outcome, row["house"], row)
+        case "tie":
+            return Square(f"tie: {row['tied']}", outcome, None, row)
+        case "incomplete":
+            return Square(f"incomplete: no {row['missing'] or 'verdict'}", outcome, None, row)
+        case _:
+            return Square(str(outcome), outcome, None, row)

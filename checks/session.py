@@ -1,0 +1,220 @@
+"""One warehouse opened for judging: a read-only connection, and the facts that the views do not have.
+
+Those facts are temporary tables of the connection, so that every rule is a query:
+``policy_today(key, value)``, ``policy_then(policy_sha256, key, value)``, ``lake_state(lake, state)``,
+``receipt_state(receipt, aspect, state)`` and ``claims(...)``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+
+from checks import gate as gates
+from checks import receipt as receipts
+from checks.errors import ChecksError, NoDatabaseError
+from checks.freshness import lake_states
+from checks.judge import Validate, make_validator
+from checks.model import Rule, RuleResult
+
+NEEDED = ("build_info", "lake_files", "policies", "policy_values", "winners", "contestant_status")
+CLAIM_COLUMNS = ("document", "line", "sentence", "kind", "query", "verdict", "reason", "judged")
+CLAIM_TYPES = {"line": "BIGINT", "judged": "BOOLEAN"}
+
+
+class Session:
+    """A warehouse, the lakes it should be current with, the policy of today and the project's documents.
+
+    Raises:
+        ChecksError: a file is missing or is not what it should be.
+
+    """
+
+    def __init__(  # noqa: D107 - see the class
+        self, db: Path, lakes: list[Path] | None, policy: Path | None, project: Path
+    ) -> None:
+        self.db, self.project = db, project
+        self.con = _open(db)
+        self.policy_sha256, policy_toml = _policy(policy)
+        self.build_info: dict[str, str] = dict(
+            self.con.execute("SELECT key, value FROM build_info").fetchall()
+        )
+        self._table("policy_today", "key VARCHAR, value VARCHAR", list(flatten(tomllib.loads(policy_toml))))
+        self._table(
+            "policy_then",
+            "policy_sha256 VARCHAR, key VARCHAR, value VARCHAR",
+            [
+                (sha, key, value)
+                for sha, text in self.con.execute(
+                    "SELECT policy_sha256, policy_toml FROM policies"
+                ).fetchall()
+                for key, value in _parsed(text)
+            ],
+        )
+        self._table("lake_state", "lake VARCHAR, state VARCHAR", lake_states(self.con, lakes))
+        self._table("receipt_state", "receipt VARCHAR, aspect VARCHAR, state VARCHAR", [])
+
+    def __enter__(self) -> Self:
+        """Return the session itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.con.close()
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the lake that the warehouse was built from."""
+        return self.build_info.get("lake_fingerprint", "unknown")
+
+    @cached_property
+    def validate(self) -> Validate:
+        """The validator, made when the first rule is judged."""
+        return make_validator()
+
+    def gate(
+        self, suites: Sequence[str], receipt: Path | None = None, *, needed: bool = False
+    ) -> gates.GateResult:
+        """Judge the suites (none named: all that have rows), with the receipt of an earlier report.
+
+        Raises:
+            ChecksError: an unknown suite, or a receipt that is ``needed`` and is not there.
+
+        """
+        rows = [(str(receipt), "report", receipts.NO_REPORT)]
+        if receipt is not None and receipt.exists():
+            states = receipts.verify(receipt, fingerprint=self.fingerprint, policy_sha256=self.policy_sha256)
+            rows = [(str(receipt), aspect, state) for aspect, state in states]
+        elif needed:
+            raise ChecksError(f"there is no receipt at {receipt}; run `checks report` or leave --receipt out")
+        self._table("receipt_state", "receipt VARCHAR, aspect VARCHAR, state VARCHAR", rows)
+        unbound = () if _documents_are_named(self.project) else ("claims",)
+        chosen, idle = gates.choose(self.con, suites, without=unbound)
+        if any(s.name == "claims" for s in chosen):
+            self.scan_claims()
+        return gates.run(self.con, chosen, self.validate, idle)
+
+    def scan_claims(self) -> None:
+        """Scan the project's documents into the table ``claims``."""
+        from checks.claims import scan  # noqa: PLC0415  (needed by one suite)
+
+        found = [{**row, "hint": _hint(row["suggestion"])} for row in scan(self.project, self.db).rows()]
+        columns = [*CLAIM_COLUMNS, "hint"]
+        types = ", ".join(f"{c} {CLAIM_TYPES.get(c, 'VARCHAR')}" for c in columns)
+        self._table("claims", types, [tuple(row[c] for c in columns) for row in found])
+
+    def claims(self) -> list[dict[str, Any]]:
+        """Return the claims of the last scan, without the rows that stand for whole documents."""
+        if not _present(self.con, "claims"):
+            return []
+        frame = self.con.execute(
+            "SELECT * FROM claims WHERE verdict <> 'scanned' ORDER BY document, line, kind, sentence"
+        )
+        names = [d[0] for d in frame.description or ()]
+        return [dict(zip(names, values, strict=True)) for values in frame.fetchall()]
+
+    def judge(self, rule: Rule) -> RuleResult:
+        """Judge one rule."""
+        if rule.suite == "claims":
+            self.scan_claims()
+        return gates.judge_rule(self.con, rule, self.validate)
+
+    def rows_of(self, rule: Rule) -> str:
+        """Return the rows that the rule's query gives, as a text table, or why it breaks."""
+        if rule.suite == "claims":
+            self.scan_claims()
+        try:
+            return str(self.con.sql(rule.query))
+        except duckdb.Error as error:
+            return f"the query broke: {error}"
+
+    def _table(self, name: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({columns})")
+        if rows:
+            marks = ", ".join("?" for _ in rows[0])
+            self.con.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)  # noqa: S608
+
+
+def _open(db: Path) -> duckdb.DuckDBPyConnection:
+    if not db.is_file():
+        raise NoDatabaseError(f"there is no warehouse at {db}; run `warehouse build` or name one with --db")
+    try:
+        con = duckdb.connect(str(db), read_only=True, config={"autoinstall_known_extensions": False})
+    except duckdb.Error as error:
+        why = " ".join(str(error).split())[:160]
+        raise NoDatabaseError(
+            f"{db} cannot be opened as a DuckDB database ({why}); run `warehouse build`"
+        ) from None
+    absent = [name for name in NEEDED if not _present(con, name)]
+    if absent:
+        con.close()
+        raise NoDatabaseError(f"{db} has no {', '.join(absent)}: it is no warehouse; run `warehouse build`")
+    return con
+
+
+def _policy(path: Path | None) -> tuple[str, str]:
+    """Return the SHA-256 and the text of the policy of today: ``path``, or the one in this package."""
+    try:
+        data = path.read_bytes() if path else (files("checks") / "policy.toml").read_bytes()
+        tomllib.loads(data.decode())
+    except OSError as error:
+        raise ChecksError(
+            f"the policy {path} cannot be read ({error.strerror}); name one with --policy"
+        ) from None
+    except ValueError as error:
+        raise ChecksError(
+            f"the policy {path or 'checks/policy.toml'} is malformed ({error}); mend it"
+        ) from None
+    return receipts.sha256(data), data.decode()
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (dotted key, value as text) of a parsed policy."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", str(value)
+
+
+def _documents_are_named(project: Path) -> bool:
+    """Whether the project's pyproject.toml says which documents make claims.
+
+    Raises:
+        ChecksError: the file is no TOML.
+    """
+    path = project / "pyproject.toml"
+    if not path.is_file():
+        return False
+    try:
+        return "documents" in tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get(
+            "checks", {}
+        )
+    except ValueError as error:
+        raise ChecksError(f"{path} is malformed ({error}); mend it") from None
+
+
+def _parsed(text: str) -> list[tuple[str, str]]:
+    """Return the keys of a policy of the lake; of one that is no TOML, none: it could not be judged."""
+    try:
+        return list(flatten(tomllib.loads(text)))
+    except ValueError:
+        return []
+
+
+def _hint(suggestion: str) -> str:
+    return f"; {suggestion}" if suggestion else ""
+
+
+def _present(con: duckdb.DuckDBPyConnection, table: str) -> bool:
+    query = "SELECT count(*) FROM information_schema.tables WHERE table_name = ?"
+    return con.execute(query, [table]).fetchone() != (0,)
