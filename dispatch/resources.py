@@ -207,9 +207,7 @@ def main() -> int:
 
 def _print(kernel: str, precision: Precision, tokens: int, each: Resources, *, as_json: bool) -> None:
     if as_json:
-        line = json.dumps(
-            {"family": kernel, "precision": str(precision), "tokens": tokens, **asdict(each)}
-        )
+        line = json.dumps({"family": kernel, "precision": str(precision), "tokens": tokens, **asdict(each)})
     else:
         line = (
             f"{kernel:10} {precision:10} {tokens:5} {each.kernel:16} {each.matrix_unit:5} "

@@ -288,7 +288,9 @@ def test_explain_says_what_runs(device):
 
 
 def test_an_unknown_kernel_is_refused_with_the_known_ones(device):
-    with pytest.raises(InvalidInputError, match=r"kernel 'fast' is unknown; known are naive, persistent.*auto"):
+    with pytest.raises(
+        InvalidInputError, match=r"kernel 'fast' is unknown; known are naive, persistent.*auto"
+    ):
         make(2, 48, 40, 5, 2, device=device).run("fast")
 
 
