@@ -1,6 +1,6 @@
 """Kernel families for Hopper (compute capability 9.0): one for each regime of a call.
 
-    vector   one or two tokens: rows of weights straight into registers, no matrix unit, two launches
+    vector   one token: rows of weights straight into registers, no matrix unit, two launches
     stream   up to some hundred tokens: the weights are streamed once, as the first operand of the product
     tiled    more: the tokens are the first operand, in tiles as large as the registers hold
 

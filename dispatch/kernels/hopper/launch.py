@@ -57,3 +57,17 @@ def wait(INTERPRET: tl.constexpr):
     """Wait for the previous kernel's end and writes."""
     if not INTERPRET:
         gdc_wait()
+
+
+@triton.jit
+def prefetch_rows(pointers, size, INTERPRET: tl.constexpr):
+    """Ask ``size`` bytes (a multiple of 16) from each pointer into L2; a hint that waits for nothing."""
+    if not INTERPRET:
+        tl.inline_asm_elementwise(
+            "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;",
+            "=r,l,r",
+            [pointers.to(tl.uint64, bitcast=True), size],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )

@@ -7,8 +7,10 @@ know where its result goes:
     tiles [max_tiles] int32             expert of each tile, -1 past the last; with HALVES an expert's last
                                         tile that is at most half full is expert + E
 
-One program an expert. Each counts the slots of all experts, so that it knows where its own tiles begin
-without waiting for another program, then writes its tiles and its slots in ascending order. With int8
+Few slots are planned by one program: integer counters in memory hand out places, so the order of an
+expert's rows is not fixed, but no row of a product depends on another and each result goes to its slot.
+Many slots are planned by one program an expert: each counts the slots of all experts, so that it knows where
+its own tiles begin without waiting for another program, and writes its slots in ascending order. With int8
 weights further programs turn one row of x each into limbs. The launch depends on M, k and E alone.
 """
 
@@ -32,7 +34,7 @@ from dispatch.kernels.tile import widen
 _MOST_SLOTS_A_STEP = 4096
 _LEAST_BINS = 64
 _TILES_A_STEP = 64
-_MANY_SLOTS = 1024
+_MANY_SLOTS = 2048
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,15 @@ def build_plan(tensors: MoeTensors, problem: Problem, block_m: int, *, halves: b
     quantized = x
     if limbs:
         quantized = torch.empty((problem.tokens * limbs, problem.hidden), dtype=torch.int8, device=x.device)
+    few = problem.slots <= _MANY_SLOTS and not halves
+    planners = 1 if few else problem.experts
+    counters = torch.empty(problem.experts if few else 1, dtype=torch.int32, device=x.device)
     step = min(_MOST_SLOTS_A_STEP, max(64, triton.next_power_of_2(problem.slots)))
-    plan_kernel[(problem.experts + (problem.tokens if limbs else 0),)](
+    plan_kernel[(planners + (problem.tokens if limbs else 0),)](
         tensors.topk_ids,
         rows,
         tiles,
+        counters,
         tensors.out_of_range,
         x,
         x.stride(0),
@@ -90,6 +96,8 @@ def build_plan(tensors: MoeTensors, problem: Problem, block_m: int, *, halves: b
         max_tiles,
         problem.experts,
         problem.hidden,
+        FEW=few,
+        MOST_TILES=triton.next_power_of_2(max_tiles) if few else 1,
         BLOCK_M=block_m,
         HALVES=halves,
         BINS=max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1)),
@@ -98,7 +106,7 @@ def build_plan(tensors: MoeTensors, problem: Problem, block_m: int, *, halves: b
         LIMBS=limbs,
         BLOCK_H=triton.next_power_of_2(problem.hidden),
         INTERPRET=problem.device.interpreted,
-        num_warps=8 if problem.slots > _MANY_SLOTS else 4,
+        num_warps=8,
     )
     return Plan(rows, tiles, max_tiles, quantized, x_scale, limbs)
 
@@ -108,6 +116,7 @@ def plan_kernel(
     ids_ptr,
     rows_ptr,
     tiles_ptr,
+    counters_ptr,
     flag_ptr,
     x_ptr,
     x_stride,
@@ -117,6 +126,8 @@ def plan_kernel(
     max_tiles,
     experts,
     hidden,
+    FEW: tl.constexpr,
+    MOST_TILES: tl.constexpr,
     BLOCK_M: tl.constexpr,
     HALVES: tl.constexpr,
     BINS: tl.constexpr,
@@ -126,27 +137,23 @@ def plan_kernel(
     BLOCK_H: tl.constexpr,
     INTERPRET: tl.constexpr,
 ):
-    """Grid (E,), or (E + M,) with limbs."""
+    """Grid (planners,), and M more with limbs; planners are 1 where slots are FEW, else E."""
     signal(INTERPRET)
     program = tl.program_id(0)
-    if program < experts:
-        _plan_expert(
-            ids_ptr,
-            rows_ptr,
-            tiles_ptr,
-            flag_ptr,
-            program,
-            slots,
-            max_tiles,
-            experts,
-            BLOCK_M,
-            HALVES,
-            BINS,
-            STEP,
-            TILE_STEP,
-        )
+    planners = 1 if FEW else experts
+    if program < planners:
+        if FEW:
+            _plan_all(
+                ids_ptr, rows_ptr, tiles_ptr, counters_ptr, flag_ptr, slots, max_tiles, experts,
+                MOST_TILES, BLOCK_M, BINS, STEP,
+            )  # fmt: skip
+        else:
+            _plan_expert(
+                ids_ptr, rows_ptr, tiles_ptr, flag_ptr, program, slots, max_tiles, experts,
+                BLOCK_M, HALVES, BINS, STEP, TILE_STEP,
+            )  # fmt: skip
     elif LIMBS > 0:
-        row = (program - experts).to(tl.int64)
+        row = (program - planners).to(tl.int64)
         columns = tl.arange(0, BLOCK_H)
         inside = columns < hidden
         value = tl.load(x_ptr + row * x_stride + columns, mask=inside, other=0.0)
@@ -159,6 +166,50 @@ def plan_kernel(
         if LIMBS == 2:  # noqa: PLR2004
             tl.store(out_ptrs + hidden, low, mask=inside)
         tl.store(x_scale_ptr + row, scale)
+
+
+@triton.jit
+def _plan_all(
+    ids_ptr,
+    rows_ptr,
+    tiles_ptr,
+    counters_ptr,  # [E]; what it holds before does not matter
+    flag_ptr,
+    slots,
+    max_tiles,
+    experts,
+    MOST_TILES: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BINS: tl.constexpr,
+    STEP: tl.constexpr,
+):
+    """Tiles and rows of all experts; STEP covers the slots, MOST_TILES the tiles."""
+    bins = tl.arange(0, BINS)
+    lanes = tl.arange(0, STEP)
+    tile = tl.arange(0, MOST_TILES)
+    ids = tl.load(ids_ptr + lanes, mask=lanes < slots, other=-1).to(tl.int32)
+    tl.store(counters_ptr + bins, 0, mask=bins < experts)
+    places = tl.arange(0, MOST_TILES * BLOCK_M)
+    tl.store(rows_ptr + places, -1, mask=places < max_tiles * BLOCK_M)
+    valid = (ids >= 0) & (ids < experts)
+    if tl.max((ids >= experts).to(tl.int32), 0) > 0:
+        tl.store(flag_ptr, 1)
+    counter = tl.where(valid, ids, 0)
+    tl.debug_barrier()
+    place = tl.atomic_add(counters_ptr + counter, 1, mask=valid, sem="relaxed")
+    tl.debug_barrier()
+    counts = tl.load(counters_ptr + bins, mask=bins < experts, other=0, volatile=True)
+    needed = (counts + BLOCK_M - 1) // BLOCK_M
+    ends = tl.cumsum(needed, 0)
+    # An expert's tiles lie before the sum of all up to it: the expert of a tile is how many sums it has reached.
+    expert = tl.sum((tile[:, None] >= ends[None, :]).to(tl.int32), 1)
+    tl.store(tiles_ptr + tile, tl.where(tile < tl.sum(needed, 0), expert, -1), mask=tile < max_tiles)
+    tl.debug_barrier()
+    # The counters now hand out the first tile of each expert.
+    tl.store(counters_ptr + bins, ends - needed, mask=bins < experts)
+    tl.debug_barrier()
+    first = tl.load(counters_ptr + counter, mask=valid, other=0, volatile=True)
+    tl.store(rows_ptr + first * BLOCK_M + place, lanes, mask=valid)
 
 
 @triton.jit

@@ -125,7 +125,7 @@ class Stream:
 
 def most_rows(problem: Problem) -> float:
     """Rows an expert up to which ``stream`` is the better choice than ``tiled``."""
-    return 96.0 if limbs_of(problem) != 2 else 80.0
+    return 64.0 if limbs_of(problem) != 2 else 24.0
 
 
 def model(problem: Problem) -> MoeConfig:

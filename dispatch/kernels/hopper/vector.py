@@ -1,4 +1,4 @@
-"""``vector``: one or two tokens. Rows of weights go straight into registers and meet no matrix unit.
+"""``vector``: a single token. Rows of weights go straight into registers and meet no matrix unit.
 
     gate + up + SiLU    down, summed over the token's choices
 
@@ -20,18 +20,18 @@ import triton.language as tl
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
 from dispatch.kernels.family import MoeTensors
-from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
+from dispatch.kernels.hopper.launch import overlap, prefetch_rows, refuses, signal, wait
 from dispatch.kernels.hopper.limbs import dot4, limb_scale, magnitude, to_limbs
 from dispatch.kernels.hopper.plan import limbs_of
 from dispatch.kernels.hopper.pointwise import silu
 from dispatch.kernels.tile import narrow, widen
 
-_MOST_TOKENS = 2
+_MOST_TOKENS = 1
 _LEAST_ROWS = 16  # channels of H and I are multiples of this many
 
 
 class Vector:
-    """No matrix unit; for calls of one or two tokens."""
+    """No matrix unit; for calls of one token."""
 
     name = "vector"
 
@@ -40,7 +40,7 @@ class Vector:
         return refuses(problem, _LEAST_ROWS, _LEAST_ROWS)
 
     def preference(self, problem: Problem) -> float:
-        """Positive for one or two tokens."""
+        """Positive for a single token: with two, the matrix unit shares what experts they have in common."""
         if problem.device.interpreted:
             return -3.0
         return 3.0 if problem.tokens <= _MOST_TOKENS else -3.0
@@ -96,7 +96,6 @@ class Vector:
             HIDDEN=problem.hidden,
             INTERMEDIATE=problem.intermediate,
             TOP_K=problem.top_k,
-            CHOICES=triton.next_power_of_2(problem.top_k),
             BLOCK_N=tile.block_n,
             BLOCK_K=tile.block_k,
             LIMBS=limbs,
@@ -107,12 +106,12 @@ class Vector:
 
 
 def model(problem: Problem) -> MoeConfig:
-    """Rows a program: about 32 KB of weights for each of its two matrices, or all choices."""
+    """Rows a program: its weights are in flight together, some 32 KB of each of the two matrices."""
     limbs = limbs_of(problem)
     rows = 16 if limbs == 0 else 8
     step = 1024 if limbs == 0 else 2048
     gate_up = TileConfig(16, rows, min(step, _covering(problem.hidden)), 8 if limbs == 0 else 4, 1)
-    down = TileConfig(16, 4, min(2048, _covering(problem.intermediate)), 4, 1)
+    down = TileConfig(16, 8, _covering(problem.intermediate), 8 if limbs == 0 else 4, 1)
     return MoeConfig(gate_up, down, "model", f"{problem.tokens} tokens")
 
 
@@ -213,58 +212,54 @@ def down_kernel(
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     TOP_K: tl.constexpr,
-    CHOICES: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     LIMBS: tl.constexpr,
     INTERPRET: tl.constexpr,
 ):
-    """Output of one token and BLOCK_N channels over all choices; grid (H / BLOCK_N, M).
+    """Output of one token and BLOCK_N channels, choice after choice; grid (H / BLOCK_N, M).
 
-    The weights of the first step are asked for before the first kernel's end is awaited.
+    Its weights are asked into L2 before the first kernel's end is awaited: memory never idles in between.
     """
     token = tl.program_id(1)
     channels = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    choices = tl.arange(0, CHOICES)
     steps = tl.arange(0, BLOCK_K)
-    expert = tl.load(ids_ptr + token * TOP_K + choices, mask=choices < TOP_K, other=-1)
-    used = (expert >= 0) & (expert < EXPERTS)
-    expert = tl.where(used, expert, 0).to(tl.int64)
-    w_ptrs = (
-        w_ptr
-        + expert[:, None, None] * w_expert_stride
-        + (channels * w_row_stride)[None, :, None]
-        + steps[None, None, :]
-    )
-    a_ptrs = activated_ptr + ((token * TOP_K + choices) * INTERMEDIATE)[:, None] + steps[None, :]
-    first = tl.load(w_ptrs, mask=used[:, None, None] & (steps < INTERMEDIATE)[None, None, :], other=0)
+    row_offsets = channels * w_row_stride
+    for choice in tl.static_range(TOP_K):
+        expert = tl.load(ids_ptr + token * TOP_K + choice)
+        if (expert >= 0) & (expert < EXPERTS):
+            weight_bytes: tl.constexpr = w_ptr.dtype.element_ty.primitive_bitwidth // 8
+            prefetch_rows(w_ptr + expert.to(tl.int64) * w_expert_stride + row_offsets, INTERMEDIATE * weight_bytes, INTERPRET)
     wait(INTERPRET)
-    size = tl.zeros((CHOICES,), tl.float32)
-    finite = size.to(tl.int32) + 1
-    scale = size + 1.0
-    inverse = size + 1.0
-    if LIMBS > 0:
+    total = tl.zeros((BLOCK_N,), tl.float32)
+    for choice in tl.static_range(TOP_K):
+        slot = token * TOP_K + choice
+        expert = tl.load(ids_ptr + slot)
+        used = (expert >= 0) & (expert < EXPERTS)
+        expert = tl.where(used, expert, 0).to(tl.int64)
+        w_ptrs = w_ptr + expert * w_expert_stride + row_offsets[:, None] + steps[None, :]
+        a_ptrs = activated_ptr + slot * INTERMEDIATE + steps
+        scale = 1.0
+        inverse = 1.0
+        if LIMBS > 0:
+            size = tl.zeros((BLOCK_K,), tl.float32)
+            finite = size.to(tl.int32) + 1
+            for k in tl.static_range(0, INTERMEDIATE, BLOCK_K):
+                part, good = magnitude(tl.load(a_ptrs + k, mask=used & (k + steps < INTERMEDIATE), other=0.0))
+                size = tl.maximum(size, part)
+                finite = tl.minimum(finite, good)
+            scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
+        down = tl.zeros((BLOCK_N,), tl.float32)
         for k in tl.static_range(0, INTERMEDIATE, BLOCK_K):
-            inside = used[:, None] & (k + steps < INTERMEDIATE)[None, :]
-            part, good = magnitude(tl.load(a_ptrs + k, mask=inside, other=0.0))
-            size = tl.maximum(size, tl.max(part, 1))
-            finite = tl.minimum(finite, tl.min(good, 1))
-        scale, inverse = limb_scale(size, finite, LIMBS)
-    total = tl.zeros((CHOICES, BLOCK_N), tl.float32)
-    for k in tl.static_range(0, INTERMEDIATE, BLOCK_K):
-        inside = used[:, None] & (k + steps < INTERMEDIATE)[None, :]
-        w = first
-        if k > 0:
-            w = tl.load(w_ptrs + k, mask=inside[:, None, :], other=0)
-        a = tl.load(a_ptrs + k, mask=inside, other=0.0)
-        total += row_products(w, a[:, None, :], inverse[:, None, None], LIMBS, INTERPRET)
-    if LIMBS > 0:
-        w_scale = tl.load(w_scale_ptr + (expert * HIDDEN)[:, None] + channels[None, :])
-        total *= w_scale * scale[:, None]
-    router = tl.load(router_ptr + token * TOP_K + choices, mask=used, other=0.0)
-    # Choices that are not used add 0, whatever their expert's scale is.
-    total = tl.where(used[:, None], total * router[:, None], 0.0)
-    result = narrow(tl.sum(total, 0), out_ptr.dtype.element_ty, INTERPRET)
+            inside = used & (k + steps < INTERMEDIATE)
+            w = tl.load(w_ptrs + k, mask=inside[None, :], other=0)
+            a = tl.load(a_ptrs + k, mask=inside, other=0.0)
+            down += row_products(w, a[None, :], inverse, LIMBS, INTERPRET)
+        if LIMBS > 0:
+            down *= tl.load(w_scale_ptr + expert * HIDDEN + channels) * scale
+        # A choice that is not used adds 0, whatever its scale is.
+        total += tl.where(used, down * tl.load(router_ptr + slot), 0.0)
+    result = narrow(total, out_ptr.dtype.element_ty, INTERPRET)
     tl.store(out_ptr + token.to(tl.int64) * out_stride + channels, result)
 
 
