@@ -1,0 +1,169 @@
+"""What a lake holds: its readable files by table, and everything else with the reason."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse.append import TEMPORARY_SUFFIX
+from warehouse.cast import same_kind
+from warehouse.errors import NoLakeError, storage_error
+from warehouse.schema import SCHEMA_VERSION, TABLES
+
+OK, DAMAGED, FOREIGN, CONFLICT = "ok", "damaged", "foreign", "conflict"
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """A Parquet file in a table's folder. ``status`` is ok, damaged, foreign or (by the build) conflict."""
+
+    lake: Path
+    table: str
+    path: Path
+    rows: int | None
+    columns: frozenset[str]
+    status: str = OK
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Stray:
+    """Something in a lake's folder that is no file of a table; it is never read."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class LakeScan:
+    """The files of one lake, sorted by table and name."""
+
+    lake: Path
+    entries: tuple[LakeFile, ...]
+    strays: tuple[Stray, ...]
+
+    def files(self, table: str) -> list[Path]:
+        """Return the readable files of ``table``, in name order (that of their writing)."""
+        return [entry.path for entry in self.entries if entry.table == table and entry.status == OK]
+
+    @property
+    def damaged(self) -> list[LakeFile]:
+        """Files that are left out: cut short, empty, unreadable, or of another schema."""
+        return [entry for entry in self.entries if entry.status != OK]
+
+
+def scan(lake: Path, *, deep: bool = False) -> LakeScan:
+    """List the files of ``lake`` and judge each by its footer; an absent folder is an empty lake.
+
+    Args:
+        lake: the lake's folder.
+        deep: read every page as well, and compare its checksum.
+
+    Raises:
+        StorageError: the folder cannot be listed.
+    """
+    entries: list[LakeFile] = []
+    strays: list[Stray] = []
+    try:
+        for child in sorted(lake.iterdir()) if lake.exists() else ():
+            if child.name in TABLES and child.is_dir():
+                for path in sorted(child.iterdir()):
+                    if path.suffix == ".parquet" and path.is_file() and not path.name.startswith("."):
+                        entries.append(inspect(lake, child.name, path, deep=deep))
+                    else:
+                        strays.append(Stray(path, _why_stray(path)))
+            else:
+                strays.append(Stray(child, "no table of the lake has this name; it is not read"))
+    except OSError as error:
+        raise storage_error(f"cannot list {lake}", error) from None
+    return LakeScan(lake, tuple(entries), tuple(strays))
+
+
+def inspect(lake: Path, table: str, path: Path, *, deep: bool = False) -> LakeFile:
+    """Judge one Parquet file of ``table`` by its footer, and by every page where ``deep``."""
+    try:
+        if path.stat().st_size == 0:
+            return LakeFile(lake, table, path, None, frozenset(), DAMAGED, "the file is empty (0 bytes)")
+        with pq.ParquetFile(path, page_checksum_verification=deep) as file:
+            rows, schema = file.metadata.num_rows, file.schema_arrow
+            reason = _why_foreign(table, schema)
+            if reason is None and deep:
+                for batch in file.iter_batches(batch_size=_BLOCK):
+                    batch.validate(full=True)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        return LakeFile(lake, table, path, None, frozenset(), DAMAGED, reason)
+    status = OK if reason is None else FOREIGN
+    return LakeFile(lake, table, path, rows, frozenset(schema.names), status, reason)
+
+
+def fingerprint(lakes: Iterable[Path]) -> str:
+    """Return the SHA-256 over the contents of every Parquet file of the lakes' tables.
+
+    Independent of where the lakes lie and of file names: a copy has the fingerprint of its original.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    digests = []
+    for lake in lakes:
+        for entry in scan(lake).entries:
+            try:
+                with entry.path.open("rb") as file:
+                    digests.append(f"{entry.table} {hashlib.file_digest(file, 'sha256').hexdigest()}")
+            except OSError as error:
+                raise storage_error(f"cannot read {entry.path}", error) from None
+    return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+
+
+def require(lakes: Sequence[Path]) -> None:
+    """Refuse lakes that are not there.
+
+    Raises:
+        NoLakeError: naming the first that is no folder, or that none was named.
+    """
+    if not lakes:
+        raise NoLakeError("No lake was named; name one with --lake.")
+    for lake in lakes:
+        if not lake.is_dir():
+            raise NoLakeError(f"There is no lake at {lake}; run `python -m producers.race` or name another.")
+
+
+def _why_foreign(table: str, schema: pa.Schema) -> str | None:
+    declared = TABLES[table].schema
+    for field in schema:
+        if field.name not in declared.names:
+            return f"column '{field.name}' is not declared for {table} (schema version {SCHEMA_VERSION})"
+        wanted = declared.field(field.name).type
+        if field.type != wanted and not _stored_alike(field.type, wanted):
+            return f"column '{field.name}' is {field.type}, and {table} declares {wanted}"
+    missing = [field.name for field in declared if not field.nullable and field.name not in schema.names]
+    return f"column '{missing[0]}' is missing, and {table} needs it" if missing else None
+
+
+def _stored_alike(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether Parquet stores the two alike: forms of text, dictionaries, lists. Numbers must be equal."""
+    if pa.types.is_dictionary(found):
+        return found.value_type == declared or _stored_alike(found.value_type, declared)
+    if pa.types.is_string(declared):
+        return same_kind(found, declared) and not pa.types.is_null(found)
+    if pa.types.is_list(declared) and (pa.types.is_list(found) or pa.types.is_large_list(found)):
+        return bool(found.value_type == declared.value_type)
+    if pa.types.is_timestamp(declared) and pa.types.is_timestamp(found):
+        return bool(found.unit == declared.unit and found.tz is not None)
+    return False
+
+
+def _why_stray(path: Path) -> str:
+    if path.name.endswith(TEMPORARY_SUFFIX):
+        return "left over from a writer that was killed; it was never part of the lake and may be deleted"
+    if path.is_dir():
+        return "a folder; files of a table lie flat in its own folder, and nothing below is read"
+    return "not a Parquet file of the lake; it is not read"
