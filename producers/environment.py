@@ -166,8 +166,8 @@ def hash_sources(root: Path, packages: tuple[str, ...]) -> str:
 def _git(root: Path, *arguments: str) -> str | None:
     """Output of a git command in ``root``; None where git or the checkout is missing."""
     try:
-        done = subprocess.run(  # noqa: S603 - fixed program, arguments of our own
-            ["git", "-C", str(root), *arguments],  # noqa: S607 - git is found as the user's shell finds it
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
             capture_output=True,
             text=True,
             check=True,

@@ -183,7 +183,7 @@ class Plan:
         return total
 
 
-def make_plan(  # noqa: PLR0913 - each argument is one source that a plan is made from
+def make_plan(
     asked: Asked,
     *,
     device: str,

@@ -56,7 +56,7 @@ class Peer:
         PeerError: ``worker-did-not-start``, the program is missing or may not be run.
     """
 
-    def __init__(  # noqa: PLR0913 - what a process is started with
+    def __init__(
         self,
         name: str,
         command: Sequence[str],
@@ -78,7 +78,7 @@ class Peer:
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command]
         try:
             with log.open("ab") as stderr:
-                self._process = subprocess.Popen(  # noqa: S603 - the interpreter is the user's choice
+                self._process = subprocess.Popen(
                     launcher if sys.platform == "linux" else list(command),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

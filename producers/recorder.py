@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from warehouse.append import append
-
 from producers.environment import Environment
 from producers.plan import Cell, Seat
+from warehouse.append import append
 
 Row = dict[str, Any]
 
@@ -83,7 +82,7 @@ class Recorder:
         """Register the thresholds that the run will be judged by."""
         self._append("policies", [{"policy_sha256": sha256, "registered_at": _now(), "policy_toml": text}])
 
-    def event(  # noqa: PLR0913 - one row, one argument a fact
+    def event(
         self,
         event: str,
         environment: Environment,
@@ -163,7 +162,7 @@ class Recorder:
         }
         self._append("workers", [row])
 
-    def verdict(  # noqa: PLR0913, PLR0917 - the identity of a verdict has this many columns
+    def verdict(
         self, cell_id: str, contestant: str, mode: str, session: int, stage: str, verdict: Mapping[str, Any]
     ) -> Row:
         """A row of ``verdicts`` (appended with :meth:`verdicts`)."""

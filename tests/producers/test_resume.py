@@ -109,7 +109,7 @@ def test_edited_sources_are_refused(stopped):
 
 
 def test_an_edited_policy_is_refused(stopped, monkeypatch):
-    from checks.policy import load_policy  # noqa: PLC0415 - keeps the other tests free of it
+    from checks.policy import load_policy
 
     path = stopped.folder / "policy.toml"
     path.write_text(load_policy().text + "\n# edited\n")
