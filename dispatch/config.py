@@ -142,11 +142,11 @@ def model_config(problem: Problem) -> MoeConfig:
         return _interpreter_config(problem)
     rows = problem.rows_per_expert
     one_byte = problem.precision.int8_weights
-    if rows <= 12:  # noqa: PLR2004 - two thirds of a 16-row tile: most experts need a single one
+    if rows <= 12:
         block_m = 16
-    elif rows <= 24:  # noqa: PLR2004
+    elif rows <= 24:
         block_m = 32
-    elif rows <= 96:  # noqa: PLR2004 - two 64-row tiles pad less than one of 128
+    elif rows <= 96:
         block_m = 64
     else:
         block_m = 128
@@ -175,9 +175,9 @@ def fit(tile: TileConfig, problem: Problem, matrices: int) -> TileConfig:
         matrices: weight tiles of a step: 2 for gate and up, 1 for down.
     """
     while shared_bytes(tile, problem.precision, matrices) > problem.device.shared_bytes:
-        if tile.num_stages > 2:  # noqa: PLR2004 - under two stages nothing overlaps
+        if tile.num_stages > 2:
             tile = replace(tile, num_stages=tile.num_stages - 1)
-        elif tile.block_k > 32:  # noqa: PLR2004 - the least K of an int8 product
+        elif tile.block_k > 32:
             tile = replace(tile, block_k=tile.block_k // 2)
         else:
             return tile

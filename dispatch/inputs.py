@@ -73,10 +73,8 @@ def _check_shapes(
         )
 
 
-def check_scale(
-    name: str, scale: torch.Tensor | None, weights: torch.Tensor, int8_weights: bool
-) -> torch.Tensor | None:
-    """The scale of ``weights`` [E, N, K] as contiguous [E, N] float32; None without int8 weights.
+def check_scale(name: str, scale: torch.Tensor | None, weights: torch.Tensor, int8_weights: bool) -> None:
+    """Refuse a scale that does not belong to ``weights`` [E, N, K].
 
     Args:
         name: of the scale, for errors.
@@ -90,7 +88,7 @@ def check_scale(
     if not int8_weights:
         if scale is not None:
             raise InvalidInputError(f"{name} is given and the weights are not int8; leave it out.")
-        return None
+        return
     if scale is None:
         raise InvalidInputError(f"{name} is missing; int8 weights need one scale for each output channel.")
     experts, channels, _ = weights.shape
@@ -103,17 +101,14 @@ def check_scale(
         raise InvalidInputError(f"{name} is {scale.dtype}; it must be float32.")
     if scale.device != weights.device:
         raise InvalidInputError(f"{name} is on {scale.device} and the weights on {weights.device}; move it.")
-    return scale.reshape(experts, channels).contiguous()
 
 
-def check_out(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
-    """The tensor to write: ``out`` if it fits ``x``, or a new one.
+def check_out(out: torch.Tensor, x: torch.Tensor) -> None:
+    """Refuse an output that does not fit ``x``.
 
     Raises:
         InvalidInputError: it has another shape, type or device, or its rows overlap or are not dense.
     """
-    if out is None:
-        return torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
         raise InvalidInputError(
             f"out is {out.dtype} {_shape(out)} on {out.device}; it must be like x: "
@@ -125,7 +120,6 @@ def check_out(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
             f"out has strides {tuple(out.stride())}; its last axis must be dense "
             "and its rows must not overlap."
         )
-    return out
 
 
 def check_ids(topk_ids: torch.Tensor, experts: int) -> None:

@@ -15,6 +15,7 @@ from dispatch.config import MoeConfig, Problem
 from dispatch.device import capturing, device_facts, out_of_range_flag
 from dispatch.errors import CaptureError, InvalidInputError
 from dispatch.inputs import check_ids, check_out, check_scale, check_tensors
+from dispatch.kernels.family import MoeTensors
 from dispatch.precision import Precision, resolve_precision
 
 if TYPE_CHECKING:
@@ -50,9 +51,11 @@ class _Prepared:
 # are compiled.
 _prepared: dict[Hashable, _Prepared] = {}
 _logged: set[Problem] = set()
+# The oldest is forgotten then; a server sees prompts of every length.
+_MOST_PREPARED = 16384
 
 
-def fused_moe(  # noqa: PLR0913 - the operation has these operands
+def fused_moe(
     x: torch.Tensor,
     w13: torch.Tensor,
     w2: torch.Tensor,
@@ -94,46 +97,46 @@ def fused_moe(  # noqa: PLR0913 - the operation has these operands
         TritonUnavailableError: no Triton, or tensors where it does not run.
         CaptureError: the first call with these shapes is under capture.
     """
-    check_tensors(x, w13, w2, topk_weights, topk_ids)
-    resolved = resolve_precision(precision, x.dtype, w13.dtype)
-    w13_scale = check_scale("w13_scale", w13_scale, w13, resolved.int8_weights)
-    w2_scale = check_scale("w2_scale", w2_scale, w2, resolved.int8_weights)
-    out = check_out(out, x)
-    _refuse_gradients(x, w13, w2, topk_weights)
-    is_captured = capturing(x.device)
-    if validate:
-        if is_captured:
-            raise CaptureError(
-                "validate=True reads the ids on the host, which a CUDA graph cannot capture: leave it out "
-                "and read dispatch.out_of_range_flag after the replay."
-            )
-        check_ids(topk_ids, w13.shape[0])
-    if x.shape[0] == 0:
-        return out
-    if x.stride(1) != 1:
-        x = x.contiguous()
-
-    tensors = (x, w13, w2, topk_weights.contiguous(), topk_ids.contiguous(), w13_scale, w2_scale)
-    key = (kernel, resolved, out.stride(0), out.data_ptr() % 16, *map(_layout, tensors))
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, w13, w2, topk_weights)):
+        raise InvalidInputError(
+            "fused_moe has no backward pass and an input requires a gradient: call it under torch.no_grad()."
+        )
+    operands = (x, w13, w2, topk_weights, topk_ids, w13_scale, w2_scale)
+    # Everything that the checks, the choice of tiles and Triton's compiler look at. A call that was made
+    # before is not checked again: the host's time is a large part of a short call.
+    key = (kernel, precision, _layout(out), *map(_layout, operands))
     prepared = _prepared.get(key)
     if prepared is None:
-        if is_captured:
-            raise CaptureError(
-                f"fused_moe: the first call with x {tuple(x.shape)}, kernel '{kernel}', {resolved} is under "
-                "CUDA-graph capture, where its kernels would have to be compiled: call it once "
-                "before capturing."
-            )
-        prepared = _prepare(_problem(x, w13, topk_ids, resolved), kernel)
-    from dispatch.kernels.family import MoeTensors  # noqa: PLC0415
+        check_tensors(x, w13, w2, topk_weights, topk_ids)
+        resolved = resolve_precision(precision, x.dtype, w13.dtype)
+        check_scale("w13_scale", w13_scale, w13, resolved.int8_weights)
+        check_scale("w2_scale", w2_scale, w2, resolved.int8_weights)
+        if out is not None:
+            check_out(out, x)
+    if validate:
+        _validate(topk_ids, w13.shape[0])
+    if out is None:
+        out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if x.shape[0] == 0:
+        return out
+    if prepared is None:
+        prepared = _prepare(x, w13, topk_ids, resolved, kernel)
 
-    with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
-        operands = MoeTensors(*tensors, out_of_range_flag(x.device), out)
-        prepared.family.run(operands, prepared.plan.problem, prepared.plan.config)
-    _prepared[key] = prepared
+    dense = (None if t is None else t.contiguous() for t in operands[3:])
+    tensors = MoeTensors(
+        x if x.stride(1) == 1 else x.contiguous(), w13, w2, *dense, out_of_range_flag(x.device), out
+    )
+    elsewhere = x.is_cuda and x.device.index != torch.cuda.current_device()
+    with torch.cuda.device(x.device) if elsewhere else nullcontext():
+        prepared.family.run(tensors, prepared.plan.problem, prepared.plan.config)
+    if key not in _prepared:
+        if len(_prepared) >= _MOST_PREPARED:
+            del _prepared[next(iter(_prepared))]
+        _prepared[key] = prepared
     return out
 
 
-def explain(  # noqa: PLR0913 - the operation has these sizes
+def explain(
     *,
     tokens: int,
     top_k: int,
@@ -171,19 +174,22 @@ def explain(  # noqa: PLR0913 - the operation has these sizes
     return _plan(problem, kernel).plan
 
 
-def _problem(x: torch.Tensor, w13: torch.Tensor, topk_ids: torch.Tensor, precision: Precision) -> Problem:
-    experts, rows, hidden = w13.shape
-    return Problem(
-        x.shape[0], topk_ids.shape[1], experts, hidden, rows // 2, precision, device_facts(x.device)
-    )
-
-
 def _plan(problem: Problem, kernel: str) -> _Prepared:
     family = kernels.choose(problem, kernel)
     return _Prepared(Plan(problem, family.name, family.configure(problem), family.launches(problem)), family)
 
 
-def _prepare(problem: Problem, kernel: str) -> _Prepared:
+def _prepare(
+    x: torch.Tensor, w13: torch.Tensor, topk_ids: torch.Tensor, precision: Precision, kernel: str
+) -> _Prepared:
+    if capturing(x.device):
+        raise CaptureError(
+            f"fused_moe: the first call with x {tuple(x.shape)}, kernel '{kernel}', {precision} is under "
+            "CUDA-graph capture, where its kernels would have to be compiled: call it once before capturing."
+        )
+    experts, rows, hidden = w13.shape
+    device = device_facts(x.device)
+    problem = Problem(x.shape[0], topk_ids.shape[1], experts, hidden, rows // 2, precision, device)
     prepared = _plan(problem, kernel)
     if problem not in _logged:
         _logged.add(problem)
@@ -205,14 +211,16 @@ def _prepare(problem: Problem, kernel: str) -> _Prepared:
 
 
 def _layout(tensor: torch.Tensor | None) -> Hashable:
-    """What Triton compiles for, and what the launch shape depends on."""
+    """What of a tensor decides whether it fits, what is compiled for it and how it is launched."""
     if tensor is None:
         return None
-    return (tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride(), tensor.data_ptr() % 16)
+    return (tensor.dtype, tensor.device, tensor.shape, tensor.stride(), tensor.data_ptr() % 16)
 
 
-def _refuse_gradients(*tensors: torch.Tensor) -> None:
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        raise InvalidInputError(
-            "fused_moe has no backward pass and an input requires a gradient: call it under torch.no_grad()."
+def _validate(topk_ids: torch.Tensor, experts: int) -> None:
+    if capturing(topk_ids.device):
+        raise CaptureError(
+            "validate=True reads the ids on the host, which a CUDA graph cannot capture: leave it out and "
+            "read dispatch.out_of_range_flag after the replay."
         )
+    check_ids(topk_ids, experts)

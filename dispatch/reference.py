@@ -7,7 +7,7 @@ import torch
 from dispatch.quantize import expert_matrix
 
 
-def fused_moe_reference(  # noqa: PLR0913 - the operation has these operands
+def fused_moe_reference(
     x: torch.Tensor,
     w13: torch.Tensor,
     w2: torch.Tensor,

@@ -82,7 +82,7 @@ def resources(problem: Problem, kernel: str) -> list[Resources]:
     Raises:
         DispatchError: no family runs the problem, or Triton interprets in this process.
     """
-    from triton import knobs  # noqa: PLC0415 - Triton is an optional dependency
+    from triton import knobs
 
     if knobs.runtime.interpret:
         raise TritonUnavailableError("TRITON_INTERPRET is set, so nothing is compiled: unset it.")
@@ -95,7 +95,7 @@ def resources(problem: Problem, kernel: str) -> list[Resources]:
 @contextmanager
 def _recorded() -> Iterator[list[tuple[Any, dict[str, Any]]]]:
     """Record launches as (function, arguments by name and compile options) instead of making them."""
-    from triton.runtime.jit import JITFunction  # noqa: PLC0415
+    from triton.runtime.jit import JITFunction
 
     launches: list[tuple[Any, dict[str, Any]]] = []
 
@@ -108,8 +108,8 @@ def _recorded() -> Iterator[list[tuple[Any, dict[str, Any]]]]:
 
 
 def _compile(fn: Any, arguments: dict[str, Any], problem: Problem) -> Resources:
-    import triton  # noqa: PLC0415
-    from triton.backends.compiler import GPUTarget  # noqa: PLC0415
+    import triton
+    from triton.backends.compiler import GPUTarget
 
     signature, constants, attributes = {}, {}, {}
     for place, parameter in enumerate(fn.params):
@@ -144,13 +144,13 @@ def _compile(fn: Any, arguments: dict[str, Any], problem: Problem) -> Resources:
 
 
 def _usage(cubin: bytes) -> dict[str, int]:
-    from triton import knobs  # noqa: PLC0415
+    from triton import knobs
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
         command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(path)]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {name: int(value) for name, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", text)}
 
 

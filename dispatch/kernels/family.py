@@ -12,7 +12,7 @@ from dispatch.config import MoeConfig, Problem
 
 @dataclass(frozen=True)
 class MoeTensors:
-    """Checked inputs of a call: shapes agree, last axes are dense, scales are contiguous [E, N] float32.
+    """Checked inputs of a call: shapes agree, last axes are dense, scales are contiguous float32.
 
     Attributes:
         x: [M, H] bfloat16 or float16, rows any stride apart.
@@ -20,8 +20,8 @@ class MoeTensors:
         w2: [E, H, I]; experts and rows any stride apart.
         topk_weights: [M, k] float32 contiguous.
         topk_ids: [M, k] int32 or int64 contiguous; may hold ids outside 0 .. E-1.
-        w13_scale: [E, 2 I], or None.
-        w2_scale: [E, H], or None.
+        w13_scale: [E, 2 I] or [E, 2 I, 1], or None.
+        w2_scale: [E, H] or [E, H, 1], or None.
         out_of_range: [1] int32, to be set to 1 where an id is E or larger.
         out: [M, H] of the type of x, rows any stride apart; may be x itself.
     """

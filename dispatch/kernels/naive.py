@@ -3,7 +3,6 @@
 The grid holds every tile that there can be, whatever the ids are; programs past the last tile end at once.
 """
 
-# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ class Naive(TwoProducts):
 
     name = "naive"
 
-    def preference(self, problem: Problem) -> float:  # noqa: ARG002 - the same for all
+    def preference(self, problem: Problem) -> float:
         """The one to beat: 0."""
         return 0.0
 
-    def launch_gate_up(self, launch: Launch, problem: Problem) -> None:  # noqa: ARG002
+    def launch_gate_up(self, launch: Launch, problem: Problem) -> None:
         """Grid (row tiles x channel tiles,)."""
         gate_up_kernel[_grid(launch)](*launch.arguments, **launch.constants)
 
-    def launch_down(self, launch: Launch, problem: Problem) -> None:  # noqa: ARG002
+    def launch_down(self, launch: Launch, problem: Problem) -> None:
         """Grid (row tiles x channel tiles,)."""
         down_kernel[_grid(launch)](*launch.arguments, **launch.constants)
 

@@ -4,7 +4,6 @@ It saves the start of a program per tile and the last partly filled wave. Which 
 changes nothing in its result, which is bitwise that of ``naive`` with the same tiles.
 """
 
-# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The kernels that touch each row once: int8 quantisation, and the sum over a token's choices."""
 
-# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 

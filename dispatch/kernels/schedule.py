@@ -9,7 +9,6 @@ depends on E alone, and the sizes of the buffers on M, k and E: nothing has to b
                                      expert, first place, end place, unused
 """
 
-# ruff: noqa: N803, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 

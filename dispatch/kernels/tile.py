@@ -7,7 +7,6 @@ Rows past the tile's end and channels past the matrix' end read row 0 instead of
 what they compute is never stored, and no row of a product depends on another.
 """
 
-# ruff: noqa: N803, N806, PLR0913, PLR0917 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def narrow(value, dtype: tl.constexpr, INTERPRET: tl.constexpr):
     if INTERPRET and dtype == tl.bfloat16:
         bits = value.to(tl.uint32, bitcast=True)
         rounded = bits + 0x7FFF + ((bits >> 16) & 1)
-        bits = tl.where(value == value, rounded, bits | 0x400000)  # noqa: PLR0124 - NaN differs from itself
+        bits = tl.where(value == value, rounded, bits | 0x400000)
         return (bits >> 16).to(tl.uint16).to(tl.bfloat16, bitcast=True)
     return value.to(dtype)
 

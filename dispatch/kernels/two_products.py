@@ -38,7 +38,7 @@ class TwoProducts:
 
     name: str
 
-    def refuses(self, problem: Problem) -> str | None:  # noqa: ARG002 - these run everything
+    def refuses(self, problem: Problem) -> str | None:
         """Nothing: these are the families that take what others refuse."""
         return None
 
@@ -84,7 +84,7 @@ class TwoProducts:
         combine(down, tensors.topk_ids, tensors.out, problem, interpret)
 
 
-def _gate_up(  # noqa: PLR0913, PLR0917 - the operands of a product
+def _gate_up(
     tensors: MoeTensors,
     x: torch.Tensor,
     x_scale: torch.Tensor | None,
@@ -106,7 +106,7 @@ def _gate_up(  # noqa: PLR0913, PLR0917 - the operands of a product
     )
 
 
-def _down(  # noqa: PLR0913, PLR0917 - the operands of a product
+def _down(
     tensors: MoeTensors,
     activated: torch.Tensor,
     activated_scale: torch.Tensor | None,

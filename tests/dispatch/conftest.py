@@ -21,7 +21,7 @@ def device() -> torch.device:
 @pytest.fixture(autouse=True)
 def flag_is_clear(device: torch.device) -> None:
     """Every test begins with a clear flag of ids out of range."""
-    from dispatch import out_of_range_flag  # noqa: PLC0415 - after the environment is set
+    from dispatch import out_of_range_flag
 
     out_of_range_flag(device).zero_()
 

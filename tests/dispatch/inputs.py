@@ -11,9 +11,9 @@ from dispatch import Precision, fused_moe, fused_moe_reference, quantize_per_tok
 
 # Relative Frobenius error against the float64 reference of the weights as stored. 16-bit paths round three
 # times (activated row, share of an expert, result), by at most 2^-9 (bf16) or 2^-12 (fp16) of a value each.
-# int8_w8a8 rounds activations twice more, to steps of max|row| / 127; the largest of some hundred normal values
-# is 3 to 3.5 deviations, so a rounding adds 3.3 / 127 / sqrt(12) = 0.75% of the row's norm, and the first one
-# enters both gate and up.
+# int8_w8a8 rounds activations twice more, to steps of max|row| / 127; the largest of some hundred normal
+# values is 3 to 3.5 deviations, so a rounding adds 3.3 / 127 / sqrt(12) = 0.75% of the row's norm, and the
+# first one enters both gate and up.
 BOUNDS = {
     Precision.BF16: 3 * 2**-9,
     Precision.FP16: 3 * 2**-12,
@@ -73,7 +73,7 @@ class Inputs:
         )
 
 
-def make(  # noqa: PLR0913, PLR0917 - the sizes of a call
+def make(
     tokens: int,
     hidden: int,
     intermediate: int,
@@ -99,8 +99,8 @@ def make(  # noqa: PLR0913, PLR0917 - the sizes of a call
     return Inputs(x, w13, w2, router, chosen, named, *scales)
 
 
-# Weights of more elements than this share memory: the matrix of an expert is a window of one buffer, shifted by
-# SHIFT rows. Experts differ, memory stays small, and strides are not those of a contiguous tensor.
+# Weights of more elements than this share memory: the matrix of an expert is a window of one buffer, shifted
+# by SHIFT rows. Experts differ, memory stays small, and strides are not those of a contiguous tensor.
 _MOST_ELEMENTS = 2**24
 _SHIFT = 3
 

@@ -226,7 +226,7 @@ def sparse_memory(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> Any:
     """A maker of large bfloat16 buffers whose pages exist only where they are written."""
     if device.type == "cpu":
         # The interpreter copies whole storages back onto themselves, which would touch every page.
-        from triton.runtime.interpreter import GridExecutor  # noqa: PLC0415
+        from triton.runtime.interpreter import GridExecutor
 
         monkeypatch.setattr(GridExecutor, "_restore_args_dev", lambda *_: None)
     return lambda elements: torch.empty(elements, dtype=torch.bfloat16, device=device)

@@ -49,7 +49,7 @@ except dispatch.TritonUnavailableError as error:
 def python(program: str, **environment: str) -> list[str]:
     """Run a program in a new interpreter; its lines."""
     inherited = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    done = subprocess.run(  # noqa: S603 - this interpreter, and a program from above
+    done = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", "-c", program],
         cwd=ROOT,
         env={**inherited, "PYTHONPATH": str(ROOT), **environment},

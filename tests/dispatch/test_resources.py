@@ -19,7 +19,7 @@ def compiled(*arguments: str) -> list[dict[str, object]]:
     knobs = pytest.importorskip("triton").knobs
     if not Path(knobs.nvidia.ptxas.path).is_file() and shutil.which("ptxas") is None:
         pytest.skip("there is no ptxas")
-    done = subprocess.run(  # noqa: S603 - this interpreter, and arguments from below
+    done = subprocess.run(
         [sys.executable, "-m", "dispatch.resources", "--json", *arguments],
         cwd=ROOT,
         env={k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"},

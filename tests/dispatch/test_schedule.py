@@ -28,7 +28,7 @@ def schedule_of(ids: torch.Tensor, experts: int, block_m: int, device: torch.dev
 @pytest.mark.parametrize(
     ("tokens", "top_k", "experts", "block_m"), [(1, 1, 1, 16), (40, 3, 9, 16), (1500, 2, 70, 32)]
 )
-def test_slots_are_sorted_by_expert_and_every_one_is_in_one_tile(  # noqa: PLR0913, PLR0917
+def test_slots_are_sorted_by_expert_and_every_one_is_in_one_tile(
     tokens, top_k, experts, block_m, dtype, device
 ):
     """1500 x 2 slots take several steps of the kernel's loops; 70 experts more than one 64-bin histogram."""
