@@ -14,12 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from checks.policy import Policy, PolicyError, load_policy
 from rich.console import Console
-from warehouse.build import build
-from warehouse.errors import WarehouseError
-from warehouse.ids import new_run_id
 
+from checks.policy import Policy, PolicyError, load_policy
 from producers import baseline, config, resume, summary
 from producers.budget import Budget
 from producers.contestants import registry
@@ -33,6 +30,9 @@ from producers.recorder import Recorder
 from producers.resume import RunState
 from producers.scratch import Scratch
 from producers.workloads import WORKLOADS
+from warehouse.build import build
+from warehouse.errors import WarehouseError
+from warehouse.ids import new_run_id
 
 _CANNOT_WRITE = 1
 _SHOWN_INCOMPLETE = 10
@@ -93,6 +93,8 @@ def _race(given: dict[str, Any], *, resume_id: str | None, dry_run: bool) -> int
             state = state or RunState(new_run_id())
             recorder = Recorder(lake, state.run_id, state.next_event)
             progress.note(f"race {state.run_id} on {environment.device.device}, lake {lake}")
+            for damaged in state.damaged:
+                progress.note(f"damaged, and what it held is measured again: {damaged}")
             _warn_few_rounds(plan, policy, progress)
             first_event = state.next_event
             race = Race(

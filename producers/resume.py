@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from warehouse.lake import scan
 
 from producers.environment import Environment
 from producers.errors import RefusedError, UsageError
 from producers.plan import Plan
+from warehouse.lake import LakeScan, scan
 
 Row = dict[str, Any]
 
@@ -38,6 +38,7 @@ class RunState:
     # (session, cell_id) with samples, and (session, cell_id, contestant, timing_mode).
     done: set[tuple[int, str]] = field(default_factory=set)
     measured: set[tuple[int, str, str, str]] = field(default_factory=set)
+    damaged: list[str] = field(default_factory=list)  # files of the lake that nobody can read
 
     @property
     def next_event(self) -> int:
@@ -75,9 +76,13 @@ class RunState:
         return found
 
 
-def read(lake: Path, run_id: str) -> RunState:
-    """Everything that the readable files of ``lake`` hold of ``run_id``."""
+def read(lake: LakeScan, run_id: str) -> RunState:
+    """Everything that the readable files of ``lake`` hold of ``run_id``.
+
+    What stood in a damaged file is measured again; the file is named and stays where it is.
+    """
     state = RunState(run_id)
+    state.damaged = [f"{entry.table}/{entry.path.name} ({entry.reason})" for entry in lake.damaged]
     state.events = sorted(_rows(lake, "runs", run_id), key=lambda row: int(row["event_seq"]))
     state.seats = {
         (row["contestant"], row["precision"])
@@ -98,7 +103,7 @@ def read(lake: Path, run_id: str) -> RunState:
 
 def has_policy(lake: Path, sha256: str) -> bool:
     """Whether a policy is registered in the lake."""
-    rows = _rows(lake, "policies", None, ("policy_sha256",))
+    rows = _rows(scan(lake), "policies", None, ("policy_sha256",))
     return any(row["policy_sha256"] == sha256 for row in rows)
 
 
@@ -108,8 +113,9 @@ def find(lake: Path, run_id: str) -> RunState:
     Raises:
         UsageError: there is no such run, or it is finished.
     """
+    found = scan(lake)
     last: dict[str, Row] = {}
-    for row in _rows(lake, "runs", None):
+    for row in _rows(found, "runs", None):
         known = last.get(row["run_id"])
         if row["producer"] == "race" and (known is None or row["event_seq"] > known["event_seq"]):
             last[row["run_id"]] = row
@@ -124,7 +130,7 @@ def find(lake: Path, run_id: str) -> RunState:
         )
     if last[run_id]["event"] == "finished":
         raise UsageError(f"Race '{run_id}' is finished; a correction is a new run.")
-    return read(lake, run_id)
+    return read(found, run_id)
 
 
 def check_unchanged(state: RunState, environment: Environment, policy_sha256: str) -> None:
@@ -219,7 +225,7 @@ def _shown(value: Any) -> str:
 
 
 def _rows(
-    lake: Path,
+    lake: LakeScan,
     table: str,
     run_id: str | None,
     columns: tuple[str, ...] | None = None,
@@ -228,7 +234,7 @@ def _rows(
 ) -> list[Row]:
     """Rows of a table, of one run, from every readable file (one file at a time: schemas may grow)."""
     rows: list[Row] = []
-    for path in scan(lake).files(table):
+    for path in lake.files(table):
         names = columns if columns is None or run_id is None else [*columns, "run_id"]
         found: pa.Table = pq.read_table(
             path, columns=None if names is None else list(names), partitioning=None

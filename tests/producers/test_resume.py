@@ -58,6 +58,19 @@ def test_a_unit_killed_before_its_samples_leaves_nothing_twice(stopped):
     assert stopped.query(f"SELECT {keys} FROM verdicts GROUP BY {keys} HAVING count(*) > 1") == []
 
 
+def test_a_damaged_file_is_named_and_its_unit_measured_again(stopped):
+    newest = max(stopped.lake.glob("samples/*.parquet"))
+    newest.write_bytes(newest.read_bytes()[:100])
+
+    done = stopped("--resume")
+
+    assert done.returncode == 0, done.stderr
+    assert f"damaged, and what it held is measured again: samples/{newest.name}" in done.stderr
+    assert newest.stat().st_size == 100
+    newest.unlink()  # the query below cannot read it either
+    assert stopped.query(COUNTS) == COMPLETE
+
+
 def test_a_second_race_registers_the_same_policy_once(stopped, small):
     stopped(*small)
 
