@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 DEFAULT_PATH = Path(__file__).with_name("policy.toml")
 DEFAULT_DEVICE = "default"
@@ -25,7 +25,7 @@ class PolicyError(Exception):
     """The policy cannot be read or is malformed: a sentence for each key that is wrong."""
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -1,0 +1,168 @@
+"""Lake files become DuckDB tables: every row of every readable file, each identity once.
+
+Nothing is dropped in silence: a file that cannot be read, or whose values break the contract, is left out
+and listed with the reason; two rows of one identity that differ are listed as a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import duckdb
+
+from warehouse.errors import BuildError
+from warehouse.lake import CONFLICT, FOREIGN, OK, LakeFile, LakeScan, inspect, scan
+from warehouse.schema import TABLES
+from warehouse.sql import columns_of, differing, kept_first, literal, quoted, unfit_counts
+
+_SHOWN = 3
+
+
+@dataclass
+class Loaded:
+    """What was loaded: every file with its final status, rows by table, and repeated identities."""
+
+    files: list[LakeFile] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=dict)  # rows left out because their identity was there
+    conflicts: list[str] = field(default_factory=list)  # one sentence each
+
+    @property
+    def unreadable(self) -> list[LakeFile]:
+        """Files that were left out."""
+        return [file for file in self.files if file.status not in (OK, CONFLICT)]
+
+
+def load(
+    con: duckdb.DuckDBPyConnection, lakes: Sequence[Path], tables: Sequence[str] = tuple(TABLES)
+) -> Loaded:
+    """Create ``tables`` in the main schema of ``con`` from the files of ``lakes``; absent ones are empty."""
+    scans = [scan(lake) for lake in lakes]
+    loaded = Loaded()
+    for table in tables:
+        load_table(con, table, _entries(scans, table), loaded)
+    return loaded
+
+
+def load_table(
+    con: duckdb.DuckDBPyConnection, table: str, entries: Sequence[LakeFile], loaded: Loaded
+) -> None:
+    """Create one table from ``entries``, and add what happened to ``loaded``."""
+    entries = _create(con, table, list(entries))
+    entries = _without_unfit(con, table, entries)
+    names = quoted(TABLES[table].identity)
+    (repeated,) = _row(con, f"SELECT count(*) - count(DISTINCT hash({names})) FROM {table}")
+    if repeated:
+        entries = _once(con, table, entries, loaded)
+    (loaded.rows[table],) = _row(con, f"SELECT count(*) FROM {table}")
+    loaded.files += entries
+
+
+def _entries(scans: Sequence[LakeScan], table: str) -> list[LakeFile]:
+    return [entry for one in scans for entry in one.entries if entry.table == table]
+
+
+def _create(con: duckdb.DuckDBPyConnection, table: str, entries: list[LakeFile]) -> list[LakeFile]:
+    """Read all readable files; where that breaks, find the broken ones by reading each to its end."""
+    try:
+        con.execute(f"CREATE OR REPLACE TABLE {table} AS {select_files(table, entries)}")
+    except duckdb.Error as error:
+        if _is_environment(error):
+            raise
+        judged = [inspect(e.lake, table, e.path, deep=True) if e.status == OK else e for e in entries]
+        if judged == entries:
+            raise BuildError(f"The files of {table} cannot be read together: {first_line(error)}.") from None
+        return _create(con, table, judged)
+    return entries
+
+
+def select_files(table: str, entries: Sequence[LakeFile]) -> str:
+    """Return the SELECT of every row of the readable ``entries``, with the declared columns and types."""
+    readable = [entry for entry in entries if entry.status == OK]
+    if not readable:
+        nothing = ", ".join(f"NULL::{kind} AS {quoted([name])}" for name, kind in columns_of(table))
+        return f"SELECT {nothing} WHERE FALSE"
+    present = frozenset[str]().union(*(entry.columns for entry in readable))
+    columns = ", ".join(
+        f"{quoted([name]) if name in present else 'NULL'}::{kind} AS {quoted([name])}"
+        for name, kind in columns_of(table)
+    )
+    files = ", ".join(literal(str(entry.path)) for entry in readable)
+    # hive_partitioning off: a folder named run_id=1 above the lake would replace the column of that name.
+    return f"SELECT {columns} FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+
+
+def _without_unfit(con: duckdb.DuckDBPyConnection, table: str, entries: list[LakeFile]) -> list[LakeFile]:
+    """Leave out files whose values break the contract: NaN, infinity, NULL where a value is required.
+
+    Files written by :mod:`warehouse.append` cannot hold such values; others can.
+    """
+    counts = unfit_counts(table)
+    unfit = _row(con, f"SELECT {', '.join(counts.values())} FROM {table}")
+    if not any(unfit):
+        return entries
+    judged = []
+    for entry in entries:
+        if entry.status == OK:
+            found = _row(con, f"SELECT {', '.join(counts.values())} FROM ({select_files(table, [entry])})")
+            bad = next((what for what, n in zip(counts, found, strict=True) if n), None)
+            if bad is not None:
+                entry = replace(entry, status=FOREIGN, reason=bad)  # noqa: PLW2901 - the judged entry
+        judged.append(entry)
+    return _create(con, table, judged)
+
+
+def _once(
+    con: duckdb.DuckDBPyConnection, table: str, entries: list[LakeFile], loaded: Loaded
+) -> list[LakeFile]:
+    """Keep one row of each identity, whatever order the files came in; mark files that disagree."""
+    (before,) = _row(con, f"SELECT count(*) FROM {table}")
+    disagreeing = con.execute(differing(table)).fetchall()
+    con.execute(kept_first(table))
+    (after,) = _row(con, f"SELECT count(*) FROM {table}")
+    loaded.repeated[table] = before - after
+    if not disagreeing:
+        return entries
+    shown = "; ".join(_identity(table, row) for row in disagreeing[:_SHOWN])
+    more = f"; and {len(disagreeing) - _SHOWN} more" if len(disagreeing) > _SHOWN else ""
+    loaded.conflicts.append(f"{table}: the same identity with different values: {shown}{more}")
+    con.execute(f"CREATE OR REPLACE TEMP TABLE conflicting AS {differing(table)}")
+    marked = []
+    for entry in entries:
+        if entry.status == OK:
+            keys = quoted(TABLES[table].identity)
+            row = con.execute(
+                f"SELECT {keys} FROM ({select_files(table, [entry])}) "
+                f"SEMI JOIN conflicting USING ({keys}) ORDER BY ALL LIMIT 1"
+            ).fetchone()
+            if row is not None:
+                reason = f"another file gives {_identity(table, row)} another value"
+                entry = replace(entry, status=CONFLICT, reason=reason)  # noqa: PLW2901 - the judged entry
+        marked.append(entry)
+    con.execute("DROP TABLE conflicting")
+    return marked
+
+
+def _identity(table: str, row: tuple[object, ...]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in zip(TABLES[table].identity, row, strict=True))
+
+
+def _row(con: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, ...]:
+    row = con.execute(sql).fetchone()
+    assert row is not None  # noqa: S101 - an aggregate has one row
+    return row
+
+
+def _is_environment(error: duckdb.Error) -> bool:
+    """Whether a full disk, a lack of memory or an interrupt is to blame, and no file."""
+    text = str(error)
+    return isinstance(error, duckdb.OutOfMemoryException | duckdb.InterruptException) or (
+        "No space left" in text or "could not write" in text.lower()
+    )
+
+
+def first_line(error: Exception) -> str:
+    """Return what an exception says, in one line without its final stop."""
+    return " ".join(str(error).split())[:300].rstrip(".")
