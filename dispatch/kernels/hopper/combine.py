@@ -1,6 +1,5 @@
 """The sum over a token's choices, as the last of a chain of overlapped launches."""
 
-# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ waits for all earlier work of the stream, and every later one waits before its f
 computes: buffers can be reused from call to call.
 """
 
-# ruff: noqa: N803 - Triton spells compile-time arguments in capitals
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 from __future__ import annotations
 
@@ -60,13 +59,22 @@ def wait(INTERPRET: tl.constexpr):
 
 
 @triton.jit
-def prefetch_rows(pointers, size, INTERPRET: tl.constexpr):
-    """Ask ``size`` bytes (a multiple of 16) from each pointer into L2; a hint that waits for nothing."""
+def prefetch(pointer, size, INTERPRET: tl.constexpr):
+    """Ask ``size`` bytes (a multiple of 16) from one address into L2; a hint that waits for nothing.
+
+    One thread asks: the same request from every thread of a program costs more than the hint gains.
+    """
     if not INTERPRET:
         tl.inline_asm_elementwise(
-            "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;",
+            """{
+            .reg .pred first; .reg .u32 thread;
+            mov.u32 thread, %tid.x;
+            setp.eq.u32 first, thread, 0;
+            @first cp.async.bulk.prefetch.L2.global [$1], $2;
+            mov.u32 $0, 0;
+            }""",
             "=r,l,r",
-            [pointers.to(tl.uint64, bitcast=True), size],
+            [pointer.to(tl.uint64, bitcast=True), size],
             dtype=tl.int32,
             is_pure=False,
             pack=1,

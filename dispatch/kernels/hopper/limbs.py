@@ -13,7 +13,6 @@ row of K elements relative to its norm is at most ``sqrt(K) / (2 * 16256)``, uni
 A row with a NaN or an infinity gets the scale NaN, and so do its results.
 """
 
-# ruff: noqa: N803 - Triton spells compile-time arguments in capitals
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ its own tiles begin without waiting for another program, and writes its slots in
 weights further programs turn one row of x each into limbs. The launch depends on M, k and E alone.
 """
 
-# ruff: noqa: N803, PLR0913 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ With int8 weights the first product's epilogue turns its own result into limbs w
 and group of GROUP columns, which costs no launch and no pass; the second product rescales once a group.
 """
 
-# ruff: noqa: N803, PLR0913, PLR0917, PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
+# ruff: noqa: PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ from dispatch.kernels.tile import narrow, widen
 # Channels of a gate tile, and so the group of intermediate columns that share a scale.
 GROUP = 64
 _STEP = 128
+# Up to here an expert has hardly more than one row, and a deeper pipeline pays.
+_FEW_ROWS = 4
 
 
 class Stream:
@@ -77,12 +79,12 @@ class Stream:
             plan.x_scale,
             tensors.w13,
             tensors.w13.stride(0),
-            tensors.w13.stride(1),
             tensors.w13_scale,
             activated,
             activated_scale,
             plan.rows,
             plan.tiles,
+            W_ROW_STRIDE=tensors.w13.stride(1),
             HIDDEN=problem.hidden,
             INTERMEDIATE=problem.intermediate,
             TOP_K=problem.top_k,
@@ -102,12 +104,12 @@ class Stream:
             activated_scale,
             tensors.w2,
             tensors.w2.stride(0),
-            tensors.w2.stride(1),
             tensors.w2_scale,
             tensors.topk_weights,
             down,
             plan.rows,
             plan.tiles,
+            W_ROW_STRIDE=tensors.w2.stride(1),
             HIDDEN=problem.hidden,
             INTERMEDIATE=problem.intermediate,
             BLOCK_M=tile.block_m,
@@ -140,7 +142,9 @@ def model(problem: Problem) -> MoeConfig:
         gate_up = TileConfig(block_m, GROUP, 64 if wide else 128, 4, 3)
         down = TileConfig(block_m, 128, 64, 4, 4) if wide else TileConfig(block_m, 64, 128, 4, 3)
     else:
-        gate_up = TileConfig(block_m, GROUP, 128, 4, 3 if wide else 4)
+        gate_up = TileConfig(block_m, GROUP, 128, 4, 3 if wide or rows > _FEW_ROWS else 4)
+        if limbs == 1 and not wide and problem.hidden % 256 == 0:
+            gate_up = TileConfig(block_m, GROUP, 256, 4, 3)
         down = TileConfig(block_m, 128, 128, 4, 3) if wide else TileConfig(block_m, 64, 128, 4, 4)
     return MoeConfig(gate_up, down, "model", f"{rows:.1f} rows an expert")
 
@@ -173,12 +177,12 @@ def gate_up_kernel(
     x_scale_ptr,  # [M]
     w_ptr,  # [E, 2 I, H]
     w_expert_stride,
-    w_row_stride,
     w_scale_ptr,  # [E, 2 I], or None
     activated_ptr,  # [padded * limbs, I]
     activated_scale_ptr,  # [padded, I / BLOCK_N]
     rows_ptr,
     tiles_ptr,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -207,9 +211,9 @@ def gate_up_kernel(
     channels = group * BLOCK_N + tl.arange(0, BLOCK_N)
     steps = tl.arange(0, BLOCK_K)
     gate_ptrs = (
-        w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * w_row_stride + steps[None, :]
+        w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * W_ROW_STRIDE + steps[None, :]
     )
-    up_ptrs = gate_ptrs + INTERMEDIATE * w_row_stride
+    up_ptrs = gate_ptrs + INTERMEDIATE * W_ROW_STRIDE
     x_ptrs = x_ptr + x_row.to(tl.int64)[None, :] * x_stride + steps[:, None]
     total_dtype: tl.constexpr = tl.float32 if LIMBS == 0 else tl.int32
     gate = tl.zeros((BLOCK_N, COLUMNS), total_dtype)
@@ -256,12 +260,12 @@ def down_kernel(
     activated_scale_ptr,  # [padded, I / GROUP_K]
     w_ptr,  # [E, H, I]
     w_expert_stride,
-    w_row_stride,
     w_scale_ptr,  # [E, H], or None
     router_ptr,  # [slots] float32
     down_ptr,  # [slots, H]
     rows_ptr,
     tiles_ptr,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -289,7 +293,7 @@ def down_kernel(
     expert = tl.load(tiles_ptr + tile)
     if expert < 0:
         return
-    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * w_row_stride + steps[None, :]
+    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * W_ROW_STRIDE + steps[None, :]
     # Padding rows hold what was there before: no row of a product depends on another, and theirs are not stored.
     a_ptrs = activated_ptr + (tile * COLUMNS + columns).to(tl.int64)[None, :] * INTERMEDIATE + steps[:, None]
     total = tl.zeros((BLOCK_N, COLUMNS), tl.float32)

@@ -10,7 +10,7 @@ Tiles are BLOCK_M rows high; the last tile of an expert is half as high where th
 half of the padding.
 """
 
-# ruff: noqa: N803, PLR0913, PLR0917, PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
+# ruff: noqa: PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from dispatch.kernels.hopper.combine import combine
 from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
 from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
 from dispatch.kernels.hopper.plan import build_plan, limbs_of
-from dispatch.kernels.hopper.stream import most_rows
 from dispatch.kernels.hopper.pointwise import silu
+from dispatch.kernels.hopper.stream import most_rows
 from dispatch.kernels.tile import narrow, widen
 
 _CHANNELS = 128
@@ -73,13 +73,13 @@ class Tiled:
             plan.x_scale,
             tensors.w13,
             tensors.w13.stride(0),
-            tensors.w13.stride(1),
             tensors.w13_scale,
             activated,
             plan.rows,
             plan.tiles,
             plan.max_tiles,
             EXPERTS=problem.experts,
+            W_ROW_STRIDE=tensors.w13.stride(1),
             HIDDEN=problem.hidden,
             INTERMEDIATE=problem.intermediate,
             TOP_K=problem.top_k,
@@ -115,7 +115,6 @@ class Tiled:
             activated_scale,
             tensors.w2,
             tensors.w2.stride(0),
-            tensors.w2.stride(1),
             tensors.w2_scale,
             tensors.topk_weights,
             down,
@@ -123,6 +122,7 @@ class Tiled:
             plan.tiles,
             plan.max_tiles,
             EXPERTS=problem.experts,
+            W_ROW_STRIDE=tensors.w2.stride(1),
             HIDDEN=problem.hidden,
             INTERMEDIATE=problem.intermediate,
             BLOCK_M=tile.block_m,
@@ -199,13 +199,13 @@ def gate_up_kernel(
     x_scale_ptr,  # [M]
     w_ptr,  # [E, 2 I, H]
     w_expert_stride,
-    w_row_stride,
     w_scale_ptr,  # [E, 2 I], or None
     activated_ptr,  # [padded, I]
     rows_ptr,
     tiles_ptr,
     max_tiles,
     EXPERTS: tl.constexpr,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -230,13 +230,13 @@ def gate_up_kernel(
         w_scale_ptr += expert * (2 * INTERMEDIATE)
     if name < EXPERTS:
         _gate_up(
-            x_ptr, x_stride, x_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, activated_ptr, rows_ptr, tile, channel_tile,
-            HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+            x_ptr, x_stride, x_scale_ptr, w_ptr, w_scale_ptr, activated_ptr, rows_ptr, tile, channel_tile,
+            W_ROW_STRIDE, HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
         )  # fmt: skip
     else:
         _gate_up(
-            x_ptr, x_stride, x_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, activated_ptr, rows_ptr, tile, channel_tile,
-            HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+            x_ptr, x_stride, x_scale_ptr, w_ptr, w_scale_ptr, activated_ptr, rows_ptr, tile, channel_tile,
+            W_ROW_STRIDE, HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
         )  # fmt: skip
 
 
@@ -246,12 +246,12 @@ def _gate_up(
     x_stride,
     x_scale_ptr,
     w_ptr,
-    w_row_stride,
     w_scale_ptr,
     activated_ptr,
     rows_ptr,
     tile,
     channel_tile,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -275,7 +275,7 @@ def _gate_up(
         channel_tile * BLOCK_N + column // 16 * 8 + column % 8 + tl.where(column % 16 >= 8, INTERMEDIATE, 0)
     )
     x_ptrs = x_ptr + x_row.to(tl.int64)[:, None] * x_stride + steps[None, :]
-    w_ptrs = w_ptr + w_row[None, :] * w_row_stride + steps[:, None]
+    w_ptrs = w_ptr + w_row[None, :] * W_ROW_STRIDE + steps[:, None]
     total = tl.zeros((LINES, 2 * BLOCK_N), tl.float32 if LIMBS == 0 else tl.int32)
     for k in tl.range(0, HIDDEN, BLOCK_K, num_stages=STAGES):
         x = tl.load(x_ptrs + k)
@@ -333,7 +333,6 @@ def down_kernel(
     row_scale_ptr,  # [padded]
     w_ptr,  # [E, H, I]
     w_expert_stride,
-    w_row_stride,
     w_scale_ptr,  # [E, H], or None
     router_ptr,  # [slots] float32
     down_ptr,  # [slots, H]
@@ -341,6 +340,7 @@ def down_kernel(
     tiles_ptr,
     max_tiles,
     EXPERTS: tl.constexpr,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -364,13 +364,13 @@ def down_kernel(
         w_scale_ptr += expert * HIDDEN
     if name < EXPERTS:
         _down(
-            rows_in_ptr, row_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
-            HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+            rows_in_ptr, row_scale_ptr, w_ptr, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
+            W_ROW_STRIDE, HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
         )  # fmt: skip
     else:
         _down(
-            rows_in_ptr, row_scale_ptr, w_ptr, w_row_stride, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
-            HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
+            rows_in_ptr, row_scale_ptr, w_ptr, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
+            W_ROW_STRIDE, HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, LIMBS, STAGES, INTERPRET,
         )  # fmt: skip
 
 
@@ -379,13 +379,13 @@ def _down(
     rows_in_ptr,
     row_scale_ptr,
     w_ptr,
-    w_row_stride,
     w_scale_ptr,
     router_ptr,
     down_ptr,
     rows_ptr,
     tile,
     channel_tile,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -407,7 +407,7 @@ def _down(
         + ((tile * BLOCK_M + row) * COPIES + limb).to(tl.int64)[:, None] * INTERMEDIATE
         + steps[None, :]
     )
-    w_ptrs = w_ptr + channels[None, :] * w_row_stride + steps[:, None]
+    w_ptrs = w_ptr + channels[None, :] * W_ROW_STRIDE + steps[:, None]
     total = tl.zeros((LINES, BLOCK_N), tl.float32 if LIMBS == 0 else tl.int32)
     for k in tl.range(0, INTERMEDIATE, BLOCK_K, num_stages=STAGES):
         a = tl.load(a_ptrs + k)

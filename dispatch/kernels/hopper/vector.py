@@ -9,7 +9,7 @@ experts, so the sum over choices happens in registers, in the order of the choic
 int8 weights are multiplied four at a time (dp4a) with the limbs of x, which each program makes for itself.
 """
 
-# ruff: noqa: N803, PLR0913, PLR0917, PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
+# ruff: noqa: PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import triton.language as tl
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
 from dispatch.kernels.family import MoeTensors
-from dispatch.kernels.hopper.launch import overlap, prefetch_rows, refuses, signal, wait
+from dispatch.kernels.hopper.launch import overlap, prefetch, refuses, signal, wait
 from dispatch.kernels.hopper.limbs import dot4, limb_scale, magnitude, to_limbs
 from dispatch.kernels.hopper.plan import limbs_of
 from dispatch.kernels.hopper.pointwise import silu
@@ -65,12 +65,12 @@ class Vector:
             x.stride(0),
             tensors.w13,
             tensors.w13.stride(0),
-            tensors.w13.stride(1),
             tensors.w13_scale,
             tensors.topk_ids,
             tensors.out_of_range,
             activated,
             EXPERTS=problem.experts,
+            W_ROW_STRIDE=tensors.w13.stride(1),
             HIDDEN=problem.hidden,
             INTERMEDIATE=problem.intermediate,
             TOP_K=problem.top_k,
@@ -86,13 +86,13 @@ class Vector:
             activated,
             tensors.w2,
             tensors.w2.stride(0),
-            tensors.w2.stride(1),
             tensors.w2_scale,
             tensors.topk_ids,
             tensors.topk_weights,
             tensors.out,
             tensors.out.stride(0),
             EXPERTS=problem.experts,
+            W_ROW_STRIDE=tensors.w2.stride(1),
             HIDDEN=problem.hidden,
             INTERMEDIATE=problem.intermediate,
             TOP_K=problem.top_k,
@@ -127,12 +127,12 @@ def gate_up_kernel(
     x_stride,
     w_ptr,  # [E, 2 I, H]
     w_expert_stride,
-    w_row_stride,
     w_scale_ptr,  # [E, 2 I], or None
     ids_ptr,
     flag_ptr,
     activated_ptr,  # [slots, I] float32
     EXPERTS: tl.constexpr,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -154,7 +154,7 @@ def gate_up_kernel(
         return
     channels = tl.program_id(0) % CHANNEL_TILES * BLOCK_N + tl.arange(0, BLOCK_N)
     steps = tl.arange(0, BLOCK_K)
-    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * w_row_stride + steps[None, :]
+    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * W_ROW_STRIDE + steps[None, :]
     x_row = x_ptr + (slot // TOP_K).to(tl.int64) * x_stride
     scale = 1.0
     inverse = 1.0
@@ -169,10 +169,10 @@ def gate_up_kernel(
         inside = k + steps < HIDDEN
         if k + BLOCK_K <= HIDDEN:
             w_gate = tl.load(w_ptrs + k)
-            w_up = tl.load(w_ptrs + INTERMEDIATE * w_row_stride + k)
+            w_up = tl.load(w_ptrs + INTERMEDIATE * W_ROW_STRIDE + k)
         else:
             w_gate = tl.load(w_ptrs + k, mask=inside[None, :], other=0)
-            w_up = tl.load(w_ptrs + INTERMEDIATE * w_row_stride + k, mask=inside[None, :], other=0)
+            w_up = tl.load(w_ptrs + INTERMEDIATE * W_ROW_STRIDE + k, mask=inside[None, :], other=0)
         x = widen(tl.load(x_row + k + steps, mask=inside, other=0.0), INTERPRET).to(tl.float32)
         gate += row_products(w_gate, x[None, :], inverse, LIMBS, INTERPRET)
         up += row_products(w_up, x[None, :], inverse, LIMBS, INTERPRET)
@@ -202,13 +202,13 @@ def down_kernel(
     activated_ptr,  # [slots, I] float32
     w_ptr,  # [E, H, I]
     w_expert_stride,
-    w_row_stride,
     w_scale_ptr,  # [E, H], or None
     ids_ptr,
     router_ptr,  # [slots] float32
     out_ptr,  # [M, H]
     out_stride,
     EXPERTS: tl.constexpr,
+    W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
     TOP_K: tl.constexpr,
@@ -224,12 +224,15 @@ def down_kernel(
     token = tl.program_id(1)
     channels = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     steps = tl.arange(0, BLOCK_K)
-    row_offsets = channels * w_row_stride
-    for choice in tl.static_range(TOP_K):
-        expert = tl.load(ids_ptr + token * TOP_K + choice)
-        if (expert >= 0) & (expert < EXPERTS):
-            weight_bytes: tl.constexpr = w_ptr.dtype.element_ty.primitive_bitwidth // 8
-            prefetch_rows(w_ptr + expert.to(tl.int64) * w_expert_stride + row_offsets, INTERMEDIATE * weight_bytes, INTERPRET)
+    row_offsets = channels * W_ROW_STRIDE
+    if W_ROW_STRIDE == INTERMEDIATE:
+        # Rows beside each other: the program's weights of a choice are one piece of memory.
+        piece: tl.constexpr = BLOCK_N * INTERMEDIATE * (w_ptr.dtype.element_ty.primitive_bitwidth // 8)
+        start = tl.program_id(0) * (BLOCK_N * INTERMEDIATE)
+        for choice in tl.static_range(TOP_K):
+            expert = tl.load(ids_ptr + token * TOP_K + choice)
+            if (expert >= 0) & (expert < EXPERTS):
+                prefetch(w_ptr + expert.to(tl.int64) * w_expert_stride + start, piece, INTERPRET)
     wait(INTERPRET)
     total = tl.zeros((BLOCK_N,), tl.float32)
     for choice in tl.static_range(TOP_K):
