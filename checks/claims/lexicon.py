@@ -1,0 +1,203 @@
+"""Names that documents use, and what they stand for in the lake: contestants, cells, modes, devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+DIMENSIONS = ("workload", "precision", "routing", "tokens", "timing_mode", "device")
+
+# Contestants that a text may name whether or not the lake has met them.
+_KNOWN = {
+    "dispatch": ("dispatch", "our kernel", "our kernels", "our library", "our implementation", "ours", "we", "our"),
+    "dispatch-naive": ("dispatch-naive", "naive kernel", "naive dispatch", "the naive one"),
+    "dispatch-persistent": ("dispatch-persistent", "persistent kernel", "persistent dispatch", "the persistent one"),
+    "vllm": ("vllm",),
+    "vllm-tuned": ("vllm-tuned", "tuned vllm"),
+    "sglang": ("sglang", "sgl"),
+    "sglang-tuned": ("sglang-tuned", "tuned sglang"),
+    "torch-grouped": ("torch-grouped", "torch grouped", "torch", "pytorch", "torch.grouped_mm", "torch._grouped_mm"),
+    "humming": ("humming",),
+    "triton-kernels": ("triton-kernels", "triton_kernels", "triton kernels"),
+    "flashinfer": ("flashinfer",),
+    "tensorrt-llm": ("tensorrt-llm", "trt-llm", "tensorrt"),
+    "deepgemm": ("deepgemm",),
+    "cutlass": ("cutlass",),
+    "marlin": ("marlin",),
+    "stock": ("stock", "stock model", "transformers"),
+}  # fmt: skip
+# Words that stand for some contestant without saying which.
+_SOMEBODY = re.compile(
+    r"\b(?:it|they|them|this|that|rivals?|competitors?|competition|contestants?|engines?|opponents?|everyone|everybody|everything else"
+    r"|(?:the|all|every|any) others?|kernels?|implementations?|librar(?:y|ies)|alternatives?)\b",
+    re.IGNORECASE,
+)
+_PRECISIONS = r"bf16|bfloat16|fp16|float16|fp32|fp8(?:_\w+)?|fp4|mxfp4|nvfp4|int4(?:_\w+)?|int8_w8a16|int8_w8a8|int8|w8a16|w8a8|w4a16"
+_ROUTINGS = r"uniform|zipf(?:-\d+(?:\.\d+)?)?|zipfian|balanced|captured|dummy|skewed"
+_MODES = {"graph": r"(?:cuda[- ])?graphs?(?:[- ](?:mode|replay))?", "eager": r"eager(?:ly)?"}
+_DEVICES = r"(?:nvidia |amd )?(?:[abhlvtp]\d{2,3}[a-z]?(?: nvl| sxm\d?)?|b300|gb200|gh200|rtx ?\w+|mi\d{3}[a-z]?|gaudi ?\d)|cpu-interpreter|interpreter"
+_MODELS = r"deepseek[-\w.]*|mixtral[-\w.]*|qwen[-\w.]*|olmoe[-\w.]*|gpt-oss[-\w]*|llama[-\w.]*|dbrx"
+_LIST = r"\d[\d,]*(?:(?:, ?|,? and |,? or | ?/ ?)\d[\d,]*)*"
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A contestant's canonical name, and where the text names it."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """What the lake holds, in the words of documents.
+
+    Attributes:
+        contestants: Names in rosters, published figures, gate and decode tables.
+        houses: Contestant -> house.
+        cells: One tuple (workload, precision, routing, tokens, timing_mode, device) a row of `winners`.
+        required: Contestants that a policy or roster requires somewhere.
+    """
+
+    contestants: frozenset[str] = frozenset()
+    houses: Mapping[str, str] = field(default_factory=dict)
+    cells: tuple[tuple[str, ...], ...] = ()
+    required: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, rows: Callable[[str], list[tuple[Any, ...]]]) -> Lexicon:
+        """Read the lexicon through ``rows``, a function that runs SQL."""
+        houses = dict(rows("SELECT contestant, min(house) FROM run_roster GROUP BY contestant"))
+        others = rows(
+            "SELECT contestant FROM points UNION SELECT config FROM decode_steps UNION SELECT engine FROM serving_runs"
+        )
+        cells = rows("SELECT workload, precision, routing, tokens::VARCHAR, timing_mode, device FROM winners")
+        required = rows("SELECT DISTINCT contestant FROM run_roster WHERE role = 'required'")
+        names = {*houses, *houses.values(), *(r[0] for r in others)} - {None}
+        return cls(
+            frozenset(names),
+            houses,
+            tuple(tuple(str(v) for v in row) for row in cells),
+            frozenset(r[0] for r in required),
+        )
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """Spelling in lower case -> canonical name."""
+        spellings = {s: name for name, all_of in _KNOWN.items() for s in all_of}
+        for name in self.contestants:
+            spellings.setdefault(name.lower(), name)
+            spellings.setdefault(name.lower().replace("-", " ").replace("_", " "), name)
+        return spellings
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        longest = sorted(self._names, key=len, reverse=True)
+        return re.compile(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, longest))})(?![\w/]|-\w|\.\w)", re.IGNORECASE)
+
+    def mentions(self, text: str) -> list[Mention]:
+        """Return the contestants that ``text`` names, in order."""
+        return [
+            Mention(self._names[m[0].lower()], m.start(), m.end())
+            for m in self._pattern.finditer(text)
+            # "dispatch" before a noun of its own is the library; "GPU dispatch" and "we" as in "we list" stay.
+            if not (m[0] == "US")
+        ]
+
+    def names_somebody(self, text: str) -> bool:
+        """Whether ``text`` speaks of a contestant without naming one."""
+        return bool(_SOMEBODY.search(text))
+
+    def all_of(self, dimension: str, device: str | None = None) -> frozenset[str]:
+        """Return every value of a dimension in the lake, on ``device`` if one is given."""
+        at = DIMENSIONS.index(dimension)
+        return frozenset(c[at] for c in self.cells if device is None or c[-1] == device)
+
+    def scope(self, text: str, *, bare_numbers: bool) -> dict[str, frozenset[str]]:
+        """Return the values that ``text`` names, by dimension; a dimension that it does not name is absent.
+
+        'int8' alone stands for all int8 precisions of the lake. With ``bare_numbers`` an integer that has no unit
+        counts as a number of tokens ('at 128').
+        """
+        named = {
+            "precision": self._precisions(text),
+            "routing": {_zipf(m) for m in _words(_ROUTINGS, text)},
+            "timing_mode": {mode for mode, p in _MODES.items() if _words(p, text)},
+            "device": self._devices(text),
+            "workload": self._workloads(text),
+            "tokens": self._tokens(text, bare_numbers),
+        }
+        return {name: frozenset(values) for name, values in named.items() if values}
+
+    def _precisions(self, text: str) -> set[str]:
+        values: set[str] = set()
+        for word in _words(_PRECISIONS, text):
+            full = {"bfloat16": "bf16", "float16": "fp16", "w8a8": "int8_w8a8", "w8a16": "int8_w8a16"}.get(word, word)
+            family = {p for p in self.all_of("precision") if p.startswith(f"{full}_")} if full in {"int8", "int4"} else set()
+            values |= family or {full}
+        return values
+
+    def _devices(self, text: str) -> set[str]:
+        values = set()
+        for word in _words(_DEVICES, text):
+            known = {d for d in self.all_of("device") if word in {d.lower(), *d.lower().split()} or d.lower().endswith(f"-{word}")}
+            values |= known or {word}
+        return values | {d for d in self.all_of("device") if d.lower() in text.lower()}
+
+    def _workloads(self, text: str) -> set[str]:
+        values = set()
+        for word in _words(_MODELS, text):
+            known = {w for w in self.all_of("workload") if w.lower() == word or w.lower().startswith(word)}
+            values |= known or {word}
+        return values
+
+    def _tokens(self, text: str, bare_numbers: bool) -> set[str]:
+        values: set[str] = set()
+        everything = sorted(int(t) for t in self.all_of("tokens") if t.isdigit())
+        unit = r"[ -]?tokens?\b(?! ?/| per)"
+        rest = text
+
+        def take(pattern: str, choose: Callable[[re.Match[str]], Iterable[int]]) -> None:
+            nonlocal rest
+            for match in re.finditer(pattern, rest, re.IGNORECASE):
+                values.update(str(v) for v in choose(match))
+            rest = re.sub(pattern, lambda m: " " * len(m[0]), rest, flags=re.IGNORECASE)
+
+        def number(digits: str) -> int:
+            return int(digits.replace(",", ""))
+
+        def within(low: int, high: int) -> list[int]:
+            inside = [t for t in everything if low <= t <= high]
+            # An end that was not measured is named all the same, and will not be covered.
+            return inside + [end for end in (low, high) if end not in inside and 0 < end < 10**9]
+
+        n = r"(\d[\d,]*)"
+        plural = r"(?: tokens?)?"
+        take(rf"\b(?:from |between )?{n}{plural} ?(?:to|through|-|–|and(?= \d+ tokens? inclusive)) ?{n}{unit}", lambda m: within(number(m[1]), number(m[2])))
+        take(rf"\bbetween {n}{plural} and {n}{unit}", lambda m: within(number(m[1]), number(m[2])))
+        take(rf"\b(?:up to|at most|no more than|below or at) {n}{unit}", lambda m: within(everything[0] if everything else 1, number(m[1])))
+        take(rf"\b(?:from|at least) {n}{unit}(?: (?:on(?:wards)?|upwards?|and (?:more|up|above)))?", lambda m: within(number(m[1]), everything[-1] if everything else 1))
+        take(rf"\b{n}{unit} (?:and|or) (?:more|up|above)", lambda m: within(number(m[1]), everything[-1] if everything else 1))
+        take(rf"\b(?:above|over|more than) {n}{unit}", lambda m: [t for t in everything if t > number(m[1])] or [number(m[1])])
+        take(rf"\b(?:below|under|fewer than|less than) {n}{unit}", lambda m: [t for t in everything if t < number(m[1])] or [number(m[1])])
+        take(rf"(?<![\w.])({_LIST}){unit}", lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])])
+        take(rf"\b(?:M|batch(?: size)?|tokens?)(?: ?= ?| of |: ?| )({_LIST})(?![\w.])", lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])])
+        take(rf"\b(?:a |one |single )(?:single )?token\b(?! count)", lambda _: [1])
+        if bare_numbers:
+            take(
+                r"(?<![\w.,/$#-])(\d+(?:,\d{3})*)(?![\w%×]|[.,]\d|[ -]?(?:x|×|%|percent|us|µs|ms|ns|s|times|cells?|combinations?|positions?|of|rounds?|sessions?|samples?|experts?|layers?|gpus?|runs?|rivals?|engines?|modes?|measured|tok\w*|TB|GB|TFLOP)\b|-bit)",
+                lambda m: [number(m[1])],
+            )  # fmt: skip
+        return values
+
+
+def _words(pattern: str, text: str) -> list[str]:
+    return [m[0].lower() for m in re.finditer(rf"(?<![\w-])(?:{pattern})(?![\w]|-\w)", text, re.IGNORECASE)]
+
+
+def _zipf(word: str) -> str:
+    return {"zipfian": "zipf", "skewed": "zipf", "zipf-1": "zipf", "zipf-1.0": "zipf"}.get(word, word)
