@@ -30,7 +30,6 @@ from producers.recorder import Recorder
 from producers.resume import RunState
 from producers.scratch import Scratch
 from producers.workloads import WORKLOADS
-from warehouse.build import build
 from warehouse.errors import WarehouseError
 from warehouse.ids import new_run_id
 
@@ -163,6 +162,8 @@ def _conclude(given: dict[str, Any], lake: Path, state: RunState, plan: Plan) ->
     """Build the warehouse, print the winners, and say whether every cell is complete."""
     lacking = resume.incomplete(state, plan)
     if not given.get("no-build"):
+        from warehouse.build import build  # noqa: PLC0415 - a machine that only measures need not have DuckDB
+
         db = Path(given.get("db", "warehouse.db"))
         build([lake], db)
         console = Console()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from rich.console import Console
 from rich.table import Table
 
@@ -43,6 +42,8 @@ def print_plan(plan: Plan, *, device: str, cuda: bool, console: Console) -> None
 
 def winners(db: Path, run_id: str) -> list[dict[str, Any]]:
     """The rows of the view ``winners`` for the cells of a run, as the warehouse judges them now."""
+    import duckdb  # noqa: PLC0415 - a machine that only measures (--no-build) need not have it
+
     with duckdb.connect(str(db), read_only=True) as connection:
         found = connection.execute(
             "SELECT * FROM winners WHERE device = (SELECT any_value(device) FROM runs WHERE run_id = ?) "
