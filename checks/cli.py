@@ -49,7 +49,7 @@ WAREHOUSE, PROJECT, REPORTS = Path("warehouse.db"), Path(), Path("reports")
 
 
 @app.command("run")
-def run_command(  # noqa: PLR0913, PLR0917 - the options of the command
+def run_command(
     db: Db = WAREHOUSE,
     lake: Lakes = None,
     policy: PolicyFile = None,
@@ -168,12 +168,14 @@ def _session(db: Path, lakes: list[Path] | None, policy: Path | None, project: P
 
 
 def _exit(work: Callable[[], int]) -> NoReturn:
-    """Run ``work`` and leave with its exit code; a known error is one sentence and exit code 2."""
+    """Run ``work`` and leave with its exit code; a known error is its sentence and exit code 2."""
     from checks.errors import ChecksError  # noqa: PLC0415
+    from checks.policy import PolicyError  # noqa: PLC0415
+    from warehouse.errors import WarehouseError  # noqa: PLC0415
 
     try:
         code = work()
-    except ChecksError as error:
+    except (ChecksError, PolicyError, WarehouseError) as error:
         print(f"checks: {error}", file=sys.stderr)
         code = 2
     raise SystemExit(code)

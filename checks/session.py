@@ -8,9 +8,8 @@ Those facts are temporary tables of the connection, so that every rule is a quer
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +17,7 @@ from typing import Any, Self
 import duckdb
 
 from checks import gate as gates
+from checks import policy as policies
 from checks import receipt as receipts
 from checks.errors import ChecksError, NoDatabaseError
 from checks.freshness import lake_states
@@ -34,31 +34,28 @@ class Session:
 
     Raises:
         ChecksError: a file is missing or is not what it should be.
+        PolicyError: the policy of today is malformed.
 
     """
 
-    def __init__(  # noqa: D107 - see the class
+    def __init__(
         self, db: Path, lakes: list[Path] | None, policy: Path | None, project: Path
     ) -> None:
         self.db, self.project = db, project
         self.con = _open(db)
-        self.policy_sha256, policy_toml = _policy(policy)
+        today = policies.load_policy(policy)
+        self.policy_sha256 = today.sha256
         self.build_info: dict[str, str] = dict(
             self.con.execute("SELECT key, value FROM build_info").fetchall()
         )
-        self._table("policy_today", "key VARCHAR, value VARCHAR", list(flatten(tomllib.loads(policy_toml))))
+        self._table("policy_today", "key VARCHAR, value VARCHAR", policies.values(today.text))
+        registered = self.con.execute("SELECT policy_sha256, policy_toml FROM policies").fetchall()
         self._table(
             "policy_then",
             "policy_sha256 VARCHAR, key VARCHAR, value VARCHAR",
-            [
-                (sha, key, value)
-                for sha, text in self.con.execute(
-                    "SELECT policy_sha256, policy_toml FROM policies"
-                ).fetchall()
-                for key, value in _parsed(text)
-            ],
+            [(sha256, key, value) for sha256, text in registered for key, value in _keys(text)],
         )
-        self._table("lake_state", "lake VARCHAR, state VARCHAR", lake_states(self.con, lakes))
+        self._table("lake_state", "lake VARCHAR, state VARCHAR", lake_states(self.build_info, lakes))
         self._table("receipt_state", "receipt VARCHAR, aspect VARCHAR, state VARCHAR", [])
 
     def __enter__(self) -> Self:
@@ -141,7 +138,7 @@ class Session:
         self.con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({columns})")
         if rows:
             marks = ", ".join("?" for _ in rows[0])
-            self.con.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)  # noqa: S608
+            self.con.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
 
 
 def _open(db: Path) -> duckdb.DuckDBPyConnection:
@@ -161,31 +158,6 @@ def _open(db: Path) -> duckdb.DuckDBPyConnection:
     return con
 
 
-def _policy(path: Path | None) -> tuple[str, str]:
-    """Return the SHA-256 and the text of the policy of today: ``path``, or the one in this package."""
-    try:
-        data = path.read_bytes() if path else (files("checks") / "policy.toml").read_bytes()
-        tomllib.loads(data.decode())
-    except OSError as error:
-        raise ChecksError(
-            f"the policy {path} cannot be read ({error.strerror}); name one with --policy"
-        ) from None
-    except ValueError as error:
-        raise ChecksError(
-            f"the policy {path or 'checks/policy.toml'} is malformed ({error}); mend it"
-        ) from None
-    return receipts.sha256(data), data.decode()
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted key, value as text) of a parsed policy."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", str(value)
-
-
 def _documents_are_named(project: Path) -> bool:
     """Whether the project's pyproject.toml says which documents make claims.
 
@@ -203,11 +175,11 @@ def _documents_are_named(project: Path) -> bool:
         raise ChecksError(f"{path} is malformed ({error}); mend it") from None
 
 
-def _parsed(text: str) -> list[tuple[str, str]]:
+def _keys(policy_toml: str) -> list[tuple[str, str]]:
     """Return the keys of a policy of the lake; of one that is no TOML, none: it could not be judged."""
     try:
-        return list(flatten(tomllib.loads(text)))
-    except ValueError:
+        return policies.values(policy_toml)
+    except policies.PolicyError:
         return []
 
 

@@ -162,7 +162,7 @@ def _panels(rows: list[Row], draw: Callable[[Axes, list[Row]], None], label: str
         return _svg(figure, title)
 
 
-def _series(  # noqa: PLR0913, PLR0917 - what is drawn, and the columns that hold it
+def _series(
     ax: Axes, block: Block, rows: list[Row], name: str, value: str, low: str, high: str
 ) -> None:
     """Draw one line with interval bars for each ``name``; a row without an interval has no bar."""

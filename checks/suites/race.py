@@ -35,9 +35,8 @@ RACE = Suite(
             WITH bounds AS (
                 SELECT s.run_id, coalesce(
                     max(TRY_CAST(v.value AS DOUBLE)) FILTER (
-                        WHERE replace(v.key, '"', '') = 'race.max_noise_floor.' || s.device),
-                    max(TRY_CAST(v.value AS DOUBLE)) FILTER (
-                        WHERE replace(v.key, '"', '') = 'race.max_noise_floor.default')
+                        WHERE v.key = 'race.max_noise_floor.' || s.device),
+                    max(TRY_CAST(v.value AS DOUBLE)) FILTER (WHERE v.key = 'race.max_noise_floor.default')
                 ) AS bound
                 FROM run_status s JOIN policy_values v USING (policy_sha256)
                 GROUP BY s.run_id
@@ -61,7 +60,7 @@ RACE = Suite(
                      WHEN s.datasheet_floor_us IS NULL THEN 'no floor known'
                      ELSE 'above the floor' END AS place
             {TIMED} ORDER BY ALL
-            """,  # noqa: S608 - made of constants
+            """,
             (OneOf("place", ("above the floor", "no floor known")), Between("time_us", low=0)),
             f"{CELL}: {{contestant}} took {{time_us}} us, the datasheet's floor is {{datasheet_floor_us}} us",
         ),
@@ -73,7 +72,7 @@ RACE = Suite(
             SELECT w.device, w.cell_id, w.timing_mode, s.contestant, s.relative_error, s.tolerance,
                 w.winner IS NOT DISTINCT FROM s.contestant AS wins
             {TIMED} AND s.status IN ('measured', 'partial') ORDER BY ALL
-            """,  # noqa: S608 - made of constants
+            """,
             (AtLeast("tolerance", "relative_error"), Between("relative_error", low=0)),
             f"{CELL}: {{contestant}} has relative error {{relative_error}}, the tolerance is {{tolerance}}",
         ),
