@@ -8,7 +8,9 @@
     <!-- not-a-claim: reason -->  a false alarm
 """
 
+from checks.claims.fix import Rewrite, fix
 from checks.claims.model import Claim, ClaimsResult, Kind, Verdict
+from checks.claims.new import new
 from checks.claims.scan import scan
 
-__all__ = ["Claim", "ClaimsResult", "Kind", "Verdict", "scan"]
+__all__ = ["Claim", "ClaimsResult", "Kind", "Rewrite", "Verdict", "fix", "new", "scan"]

@@ -27,7 +27,9 @@ def find(project_root: Path) -> list[Path]:
         raise DocumentsError(f"{config} cannot be read: {error}") from None
     globs = settings.get("tool", {}).get("checks", {}).get("documents")
     if not isinstance(globs, list) or not globs or not all(isinstance(g, str) and g for g in globs):
-        raise DocumentsError(f"{config}: [tool.checks] documents has to be a list of globs, e.g. ['README.md', 'docs/**/*.md']")
+        raise DocumentsError(
+            f"{config}: [tool.checks] documents has to be a list of globs, e.g. ['README.md', 'docs/**/*.md']"
+        )
     found: set[Path] = set()
     for glob in globs:
         try:

@@ -97,16 +97,13 @@ class Lexicon:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         longest = sorted(self._names, key=len, reverse=True)
-        return re.compile(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, longest))})(?![\w/]|-\w|\.\w)", re.IGNORECASE)
+        return re.compile(
+            rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, longest))})(?![\w/]|-\w|\.\w)", re.IGNORECASE
+        )
 
     def mentions(self, text: str) -> list[Mention]:
         """Return the contestants that ``text`` names, in order."""
-        return [
-            Mention(self._names[m[0].lower()], m.start(), m.end())
-            for m in self._pattern.finditer(text)
-            # "dispatch" before a noun of its own is the library; "GPU dispatch" and "we" as in "we list" stay.
-            if not (m[0] == "US")
-        ]
+        return [Mention(self._names[m[0].lower()], m.start(), m.end()) for m in self._pattern.finditer(text)]
 
     def names_somebody(self, text: str) -> bool:
         """Whether ``text`` speaks of a contestant without naming one."""
@@ -136,15 +133,25 @@ class Lexicon:
     def _precisions(self, text: str) -> set[str]:
         values: set[str] = set()
         for word in _words(_PRECISIONS, text):
-            full = {"bfloat16": "bf16", "float16": "fp16", "w8a8": "int8_w8a8", "w8a16": "int8_w8a16"}.get(word, word)
-            family = {p for p in self.all_of("precision") if p.startswith(f"{full}_")} if full in {"int8", "int4"} else set()
+            full = {"bfloat16": "bf16", "float16": "fp16", "w8a8": "int8_w8a8", "w8a16": "int8_w8a16"}.get(
+                word, word
+            )
+            family = (
+                {p for p in self.all_of("precision") if p.startswith(f"{full}_")}
+                if full in {"int8", "int4"}
+                else set()
+            )
             values |= family or {full}
         return values
 
     def _devices(self, text: str) -> set[str]:
         values = set()
         for word in _words(_DEVICES, text):
-            known = {d for d in self.all_of("device") if word in {d.lower(), *d.lower().split()} or d.lower().endswith(f"-{word}")}
+            known = {
+                d
+                for d in self.all_of("device")
+                if word in {d.lower(), *d.lower().split()} or d.lower().endswith(f"-{word}")
+            }
             values |= known or {word}
         return values | {d for d in self.all_of("device") if d.lower() in text.lower()}
 
@@ -177,19 +184,43 @@ class Lexicon:
 
         n = r"(\d[\d,]*)"
         plural = r"(?: tokens?)?"
-        take(rf"\b(?:from |between )?{n}{plural} ?(?:to|through|-|–|and(?= \d+ tokens? inclusive)) ?{n}{unit}", lambda m: within(number(m[1]), number(m[2])))
+        take(
+            rf"\b(?:from |between )?{n}{plural} ?(?:to|through|-|\u2013|and(?= \d+ tokens? inclusive)) ?{n}{unit}",
+            lambda m: within(number(m[1]), number(m[2])),
+        )
         take(rf"\bbetween {n}{plural} and {n}{unit}", lambda m: within(number(m[1]), number(m[2])))
-        take(rf"\b(?:up to|at most|no more than|below or at) {n}{unit}", lambda m: within(everything[0] if everything else 1, number(m[1])))
-        take(rf"\b(?:from|at least) {n}{unit}(?: (?:on(?:wards)?|upwards?|and (?:more|up|above)))?", lambda m: within(number(m[1]), everything[-1] if everything else 1))
-        take(rf"\b{n}{unit} (?:and|or) (?:more|up|above)", lambda m: within(number(m[1]), everything[-1] if everything else 1))
-        take(rf"\b(?:above|over|more than) {n}{unit}", lambda m: [t for t in everything if t > number(m[1])] or [number(m[1])])
-        take(rf"\b(?:below|under|fewer than|less than) {n}{unit}", lambda m: [t for t in everything if t < number(m[1])] or [number(m[1])])
-        take(rf"(?<![\w.])({_LIST}){unit}", lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])])
-        take(rf"\b(?:M|batch(?: size)?|tokens?)(?: ?= ?| of |: ?| )({_LIST})(?![\w.])", lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])])
-        take(rf"\b(?:a |one |single )(?:single )?token\b(?! count)", lambda _: [1])
+        take(
+            rf"\b(?:up to|at most|no more than|below or at) {n}{unit}",
+            lambda m: within(everything[0] if everything else 1, number(m[1])),
+        )
+        take(
+            rf"\b(?:from|at least) {n}{unit}(?: (?:on(?:wards)?|upwards?|and (?:more|up|above)))?",
+            lambda m: within(number(m[1]), everything[-1] if everything else 1),
+        )
+        take(
+            rf"\b{n}{unit} (?:and|or) (?:more|up|above)",
+            lambda m: within(number(m[1]), everything[-1] if everything else 1),
+        )
+        take(
+            rf"\b(?:above|over|more than) {n}{unit}",
+            lambda m: [t for t in everything if t > number(m[1])] or [number(m[1])],
+        )
+        take(
+            rf"\b(?:below|under|fewer than|less than) {n}{unit}",
+            lambda m: [t for t in everything if t < number(m[1])] or [number(m[1])],
+        )
+        take(
+            rf"(?<![\w.])({_LIST}){unit}",
+            lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])],
+        )
+        take(
+            rf"\b(?:M|batch(?: size)?|tokens?)(?: ?= ?| of |: ?| )({_LIST})(?![\w.])",
+            lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])],
+        )
+        take(r"\b(?:a |one |single )(?:single )?token\b(?! count)", lambda _: [1])
         if bare_numbers:
             take(
-                r"(?<![\w.,/$#-])(\d+(?:,\d{3})*)(?![\w%×]|[.,]\d|[ -]?(?:x|×|%|percent|us|µs|ms|ns|s|times|cells?|combinations?|positions?|of|rounds?|sessions?|samples?|experts?|layers?|gpus?|runs?|rivals?|engines?|modes?|measured|tok\w*|TB|GB|TFLOP)\b|-bit)",
+                r"(?<![\w.,/$#-])(\d+(?:,\d{3})*)(?![\w%\u00d7]|[.,]\d|[ -]?(?:x|\u00d7|%|percent|us|\u00b5s|ms|ns|s|times|cells?|combinations?|positions?|of|rounds?|sessions?|samples?|experts?|layers?|gpus?|runs?|rivals?|engines?|modes?|measured|tok\w*|TB|GB|TFLOP)\b|-bit)",
                 lambda m: [number(m[1])],
             )  # fmt: skip
         return values

@@ -79,7 +79,10 @@ _CALL = re.compile(
     r"\s*SELECT\s+\(?\s*(?P<name>\w+)\s*\((?P<arguments>.*)\)\s*\)?(?:\.(?P<part>low|high))?(?:\s+AS\s+\w+)?\s*;?\s*\Z",
     re.IGNORECASE | re.DOTALL,
 )
-_ARGUMENT = re.compile(r"\s*(?:(?P<name>\w+)\s*:=\s*)?(?:'(?P<text>(?:[^']|'')*)'|(?P<number>\d+)|(?P<null>NULL))\s*(?:,|\Z)", re.IGNORECASE)
+_ARGUMENT = re.compile(
+    r"\s*(?:(?P<name>\w+)\s*:=\s*)?(?:'(?P<text>(?:[^']|'')*)'|(?P<number>\d+)|(?P<null>NULL))\s*(?:,|\Z)",
+    re.IGNORECASE,
+)
 
 
 class MalformedCallError(ValueError):
@@ -116,7 +119,9 @@ class Call:
             value = values.get(parameter)
             if value is None:
                 continue
-            literal = value if parameter in {"concurrency", "expected"} else "'" + value.replace("'", "''") + "'"
+            literal = (
+                value if parameter in {"concurrency", "expected"} else "'" + value.replace("'", "''") + "'"
+            )
             shown.append(literal if i < macro.required else f"{parameter} := {literal}")
         part = f".{self.part}" if self.part and macro.ranged else ""
         return f"SELECT {name or self.name}({', '.join(shown)}){part}"
@@ -155,8 +160,10 @@ def parse_call(sql: str) -> Call | None:
         raise MalformedCallError(f"{name} needs '{missing[0]}': {signature(name)}")
     if match["part"] and not macro.ranged:
         raise MalformedCallError(f"{name} is no range and has no .{match['part']}")
-    if arguments.get("cells", "a/b/c/d").count("/") != 3:
-        raise MalformedCallError(f"cells is 'workload/precision/routing/tokens', each a glob, not '{arguments['cells']}'")
+    if arguments.get("cells", "a/b/c/d").count("/") != 3:  # noqa: PLR2004  (four parts)
+        raise MalformedCallError(
+            f"cells is 'workload/precision/routing/tokens', each a glob, not '{arguments['cells']}'"
+        )
     return Call(name, arguments, (match["part"] or "").lower())
 
 

@@ -17,12 +17,14 @@ from markdown_it.token import Token
 
 from checks.claims.model import Kind
 
-_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
+COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _URL = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
 _TAG = re.compile(r"<[^>]*>")
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|vs|cf|approx|resp|ca|no|fig|sec|eq|incl|al|etc)\.)\Z", re.IGNORECASE)
-_END = re.compile("[.!?]+[)\\]\"'”’*_]*(?:\\s*\ue000\\d+\ue001)*(?=\\s|\\Z)")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|vs|cf|approx|resp|ca|no|fig|sec|eq|incl|al|etc)\.)\Z", re.IGNORECASE
+)
+_END = re.compile("[.!?]+[)\\]\"'\u201d\u2019*_]*(?:\\s*\ue000\\d+\ue001)*(?=\\s|\\Z)")
 _WORD = re.compile(r"[\w.:/+-]+\Z")
 
 
@@ -88,7 +90,9 @@ def classify(text: str) -> tuple[Kind, str] | None:
     if match := re.match(r"(claim|quoted|not-a-claim)\s*:\s*(.*)\Z", body, re.IGNORECASE):
         kinds = {"claim": Kind.STATEMENT, "quoted": Kind.QUOTED, "not-a-claim": Kind.WAIVER}
         return kinds[match[1].lower()], match[2]
-    if re.match(r"(claims?|quotes?d?|quotation|not[ _-]?a?[ _-]?claim|waiver?|select|with)\b", body, re.IGNORECASE):
+    if re.match(
+        r"(claims?|quotes?d?|quotation|not[ _-]?a?[ _-]?claim|waiver?|select|with)\b", body, re.IGNORECASE
+    ):
         return Kind.UNKNOWN, body
     return None
 
@@ -117,7 +121,7 @@ class _Reader:
                 self._line_of.append(line)
             out.append(text)
 
-        for match in _COMMENT.finditer(source):
+        for match in COMMENT.finditer(source):
             keep(source[position : match.start()])
             known = classify(match[1])
             if known is not None:
@@ -127,7 +131,9 @@ class _Reader:
             position = match.end()
         rest = source[position:]
         if (open_at := rest.find("<!--")) >= 0 and classify(rest[open_at + 4 :]) is not None:
-            self.stray.append(Comment(Kind.UNKNOWN, "a comment that never ends", line + rest[:open_at].count("\n")))
+            self.stray.append(
+                Comment(Kind.UNKNOWN, "a comment that never ends", line + rest[:open_at].count("\n"))
+            )
         keep(rest)
         return "".join(out)
 

@@ -28,11 +28,11 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     ("GFLOP/s", r"GFLOP(?:/?s|S)?|GOP(?:/?s|S)"),
     ("requests/s", r"req(?:uests?)?(?:/s|[ ]per[ ]second)"),
     ("ns", r"ns|nanosec(?:ond)?s?"),
-    ("us", r"us|[µμ]s|usecs?|microsec(?:ond)?s?"),
+    ("us", r"us|[\u00b5\u03bc]s|usecs?|microsec(?:ond)?s?"),
     ("ms", r"ms|msecs?|millisec(?:ond)?s?"),
     ("s", r"s|secs?|seconds?"),
     ("%", r"%|percent(?:age[ ]points?)?|per[ ]cent|pct|pp"),
-    ("x", r"[x×](?![ ]?\d)|times(?![ ](?:in|over[ ]\d))|-?fold"),
+    ("x", r"[x\u00d7](?![ ]?\d)|times(?![ ](?:in|over[ ]\d))|-?fold"),
     ("USD", r"USD|US[ ]?dollars?|dollars?"),
     ("cells", r"(?:[A-Za-z]\w*[ ]){0,2}?(?:cells?|combinations?)"),
     ("positions", r"(?:[A-Za-z]\w*[ ])?positions?"),
@@ -41,13 +41,13 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 _UNIT = "|".join(f"(?P<u{i}>{spelling})" for i, (_, spelling) in enumerate(_SPELLINGS))
 _DIGITS = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
 _SPACE = "[ \u00a0\u202f]"
-_BEFORE = r"(?<![\w.,/^:#])(?<!\d[-–])"
-_NUMBER = rf"(?P<currency>[$]{_SPACE}?|USD{_SPACE})?(?P<sign>[-−+])?(?P<digits>{_DIGITS})(?P<scale>[kM](?![A-Za-z]))?"
+_BEFORE = r"(?<![\w.,/^:#])(?<!\d[-\u2013])"
+_NUMBER = rf"(?P<currency>[$]{_SPACE}?|USD{_SPACE})?(?P<sign>[-\u2212+])?(?P<digits>{_DIGITS})(?P<scale>[kM](?![A-Za-z]))?"
 _WITH_UNIT = re.compile(rf"{_BEFORE}{_NUMBER}(?:(?:{_SPACE}|-)?(?:{_UNIT})(?![\w/])|(?!\w))", re.IGNORECASE)
 _COUNT_GLUE = re.compile(r" (?:out )?of (?:the )?", re.IGNORECASE)
-_RANGE_GLUE = re.compile(rf"{_SPACE}?(?:to|and|through|or|-|–|—){_SPACE}?\Z", re.IGNORECASE)
+_RANGE_GLUE = re.compile(rf"{_SPACE}?(?:to|and|through|or|-|\u2013|\u2014){_SPACE}?\Z", re.IGNORECASE)
 # What may stand between a number and the comment that binds it: closing marks only.
-_CLOSING = re.compile(r"[)\]\"'”’*_]*[ ]?\Z")
+_CLOSING = re.compile(r"[)\]\"'\u201d\u2019*_]*[ ]?\Z")
 
 _TIME_IN_US = {"ns": Decimal("0.001"), "us": Decimal(1), "ms": Decimal(1000), "s": Decimal(1000000)}
 
@@ -158,13 +158,13 @@ def _numbers(text: str) -> Iterator[Printed]:
         if match["scale"]:
             factor = Decimal(1000) if match["scale"] == "k" else Decimal(1000000)
             value, step = value * factor, step * factor
-        if match["sign"] in {"-", "−"}:
+        if match["sign"] in {"-", "\u2212"}:
             value = -value
         unit = "USD" if match["currency"] else _unit(match)
         yield Printed(value, step, unit, match.start(), match.end(), match["digits"])
         position = match.end()
         # A range glued with a hyphen: the second number must still be seen.
-        glue = re.match(r"[-–](?=\d)", text[position:])
+        glue = re.match(r"[-\u2013](?=\d)", text[position:])
         if glue:
             position += glue.end()
             yield from _numbers_at(text, position)

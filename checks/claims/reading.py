@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from checks.claims.lexicon import Lexicon
 from checks.claims.macros import Call
-from checks.claims.wording import Comparative, Relation, Roles, beyond, comparatives, magnitude, metrics, roles
+from checks.claims.wording import (
+    Comparative,
+    Relation,
+    Roles,
+    beyond,
+    comparatives,
+    magnitude,
+    metrics,
+    roles,
+)
 
 _MEASURES = {
     "race": {"time"},
@@ -57,7 +66,7 @@ class Reading:
     relation: Relation | None = None
 
 
-def read(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:
+def read(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:  # noqa: PLR0911
     """Return how ``clause`` is to be read under ``call``, or why the call cannot prove it."""
     macro = call.macro
     own = comparatives(clause.said)
@@ -76,7 +85,9 @@ def read(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:
     comparative = found[0]
     if macro.unit == "bool" and (word := magnitude(clause.said)):
         return f"'{word}' is a number in words: print it in digits and bind it with '= SELECT speedup(...)'"
-    if macro.unit == "cells" and comparative.relation not in macro.relations or comparative.relation not in macro.relations:
+    if (
+        macro.unit == "cells" and comparative.relation not in macro.relations
+    ) or comparative.relation not in macro.relations:
         return f"'{comparative.text}' is not what {call.name} proves{_instead(comparative.relation)}"
     who = _roles(comparative, clause, lexicon, own=bool(own))
     if "opponent" in macro.parameters:
@@ -130,7 +141,7 @@ def _roles(comparative: Comparative, clause: Clause, lexicon: Lexicon, *, own: b
     return who
 
 
-def _pair(call: Call, comparative: Comparative, who: Roles, lexicon: Lexicon) -> Reading | str:
+def _pair(call: Call, comparative: Comparative, who: Roles, lexicon: Lexicon) -> Reading | str:  # noqa: PLR0911
     """A macro of two contestants: exactly these two are named, on the sides that the comparative gives them."""
     first = set(call.names("entrant"))
     second = set(call.names("opponent"))
@@ -161,7 +172,7 @@ def _pair(call: Call, comparative: Comparative, who: Roles, lexicon: Lexicon) ->
 
 
 def _one_over_all(call: Call, comparative: Comparative, who: Roles, lexicon: Lexicon) -> Reading | str:
-    """wins and its count: the subject is the winner, the rivals are all of them unless the query names some."""
+    """Wins and its count: the subject is the winner, the rivals are all of them unless the query names some."""
     winner = set(call.names("entrant"))
     rivals = set(call.names("rivals"))
     subjects, objects = set(who.subjects), set(who.objects)

@@ -75,7 +75,9 @@ class Sandbox:
             self._lock(self._con)
             self._con.execute("SELECT 1 FROM winners LIMIT 0")
         except duckdb.Error as error:
-            raise NoDatabaseError(f"{self.db} is no warehouse ({_first_line(error)}); run 'warehouse build'") from None
+            raise NoDatabaseError(
+                f"{self.db} is no warehouse ({_first_line(error)}); run 'warehouse build'"
+            ) from None
 
     def close(self) -> None:
         """Close both databases."""
@@ -168,7 +170,9 @@ class Sandbox:
         row = self._con.execute("SELECT json_serialize_sql(?)", [sql.rstrip().rstrip(";")]).fetchone()
         tree: dict[str, Any] = json.loads(row[0]) if row else {"error": True}
         if tree.get("error"):
-            raise QueryRefusedError(f"the query cannot be read: {tree.get('error_message', 'no reason given')}")
+            raise QueryRefusedError(
+                f"the query cannot be read: {tree.get('error_message', 'no reason given')}"
+            )
         return tree
 
     def _run(self, con: duckdb.DuckDBPyConnection, sql: str) -> Answer:
@@ -305,7 +309,11 @@ def _tautology(tree: Any) -> str | None:
                 return "the query compares two constants; that proves nothing"
             if _shape(left) == _shape(right):
                 return "the query compares something with itself; that proves nothing"
-        if kind == "CONJUNCTION" and node.get("type") == "CONJUNCTION_OR" and any(_is_constant(c) for c in node.get("children", [])):
+        if (
+            kind == "CONJUNCTION"
+            and node.get("type") == "CONJUNCTION_OR"
+            and any(_is_constant(c) for c in node.get("children", []))
+        ):
             return "the query is true by an OR with a constant; that proves nothing"
     return None
 
@@ -313,7 +321,8 @@ def _tautology(tree: Any) -> str | None:
 def _is_constant(node: Any) -> bool:
     """Whether an expression reads no column and no rows."""
     return not any(
-        n.get("class") in {"COLUMN_REF", "SUBQUERY", "STAR", "FUNCTION", "WINDOW", "PARAMETER", "POSITIONAL_REFERENCE"}
+        n.get("class")
+        in {"COLUMN_REF", "SUBQUERY", "STAR", "FUNCTION", "WINDOW", "PARAMETER", "POSITIONAL_REFERENCE"}
         for n in _walk(node)
     )
 

@@ -47,8 +47,7 @@ class Scanner:
         """Yield the claims of Markdown ``source``, in order; ``document`` is the name that they carry."""
         parsed = read(source)
         for sentence in parsed.sentences:
-            for claim in self._sentence(document, sentence):
-                yield claim
+            yield from self._sentence(document, sentence)
         for comment in parsed.stray:
             yield Claim(
                 document, comment.line, "", comment.kind, comment.body, Verdict.REJECTED,
@@ -87,33 +86,41 @@ class Scanner:
         verdict, reason = {
             Kind.QUOTED: (Verdict.QUOTED, f"from {comment.body}"),
             Kind.WAIVER: (Verdict.WAIVED, comment.body),
-        }.get(comment.kind, (Verdict.REJECTED, "the comment is none of '= SELECT', 'claim:', 'quoted:', 'not-a-claim:'"))
+        }.get(
+            comment.kind,
+            (Verdict.REJECTED, "the comment is none of '= SELECT', 'claim:', 'quoted:', 'not-a-claim:'"),
+        )
         if comment.kind is not Kind.UNKNOWN and len(re.findall(r"\w", comment.body)) < 3:  # noqa: PLR2004
             verdict = Verdict.REJECTED
-            reason = "a quotation names its source" if comment.kind is Kind.QUOTED else "a waiver gives its reason"
+            reason = (
+                "a quotation names its source" if comment.kind is Kind.QUOTED else "a waiver gives its reason"
+            )
         return Claim(document, comment.line, shown, comment.kind, comment.body, verdict, reason)
 
     def _unbound(self, document: str, sentence: Sentence, span: Span, shown: str) -> Iterator[Claim]:
         """Yield figures and comparisons of a clause that neither a binding nor a listed comment covers."""
         covered_to = max(
-            (m.offset for m in sentence.marks if m.comment.kind in {Kind.QUOTED, Kind.WAIVER} and m.comment.body),
+            (
+                m.offset
+                for m in sentence.marks
+                if m.comment.kind in {Kind.QUOTED, Kind.WAIVER} and m.comment.body
+            ),
             default=-1,
         )
 
-        def finding(start: int, what: str) -> Claim:
-            line = sentence.line
+        def finding(what: str) -> Claim:
             hint = suggest.binding(self.judge, span.clause)
-            return Claim(document, line, shown, Kind.NONE, "", Verdict.UNBOUND, what, (), hint)
+            return Claim(document, sentence.line, shown, Kind.NONE, "", Verdict.UNBOUND, what, (), hint)
 
         for number in _figures(sentence, span):
             if number.end > covered_to and number.start not in _bound_starts(sentence):
                 text = sentence.text[number.start : number.end]
-                yield finding(number.start, f"'{text}' is bound to nothing")
+                yield finding(f"'{text}' is bound to nothing")
         if any(_comparative_macro(m) for m in span.marks):
             return
         for c in self._statements(sentence, span):
             if span.start + c.end > covered_to:
-                yield finding(c.start, f"'{c.text}' compares contestants and is bound to nothing")
+                yield finding(f"'{c.text}' compares contestants and is bound to nothing")
                 return
 
     def _statements(self, sentence: Sentence, span: Span) -> list[Comparative]:
@@ -132,7 +139,8 @@ class Scanner:
         return [
             c
             for c in found
-            if c.relation not in {Relation.OTHER, Relation.SPEEDUP} and not _NO_STATEMENT.search(span.clause.text[: c.end])
+            if c.relation not in {Relation.OTHER, Relation.SPEEDUP}
+            and not _NO_STATEMENT.search(span.clause.text[: c.end])
         ]
 
 
@@ -159,7 +167,9 @@ def spans(sentence: Sentence) -> list[Span]:
     for i, (start, end) in enumerate(pieces):
         before_it = list(reversed(texts[:i]))
         context = [sentence.context] if sentence.context else []
-        clause = Clause(texts[i], start, [*before_it, *context], [*before_it, *texts[i + 1 :], *context], sentence.labels)
+        clause = Clause(
+            texts[i], start, [*before_it, *context], [*before_it, *texts[i + 1 :], *context], sentence.labels
+        )
         out.append(Span(clause, start, end, marks[i]))
     return out
 
@@ -191,10 +201,7 @@ def _words(sentence: Sentence, start: int, end: int) -> str:
 
 def _bound_starts(sentence: Sentence) -> set[int]:
     return {
-        n.start
-        for m in sentence.marks
-        if m.comment.kind is Kind.NUMBER
-        for n in _all_bound(sentence.text, m)
+        n.start for m in sentence.marks if m.comment.kind is Kind.NUMBER for n in _all_bound(sentence.text, m)
     }
 
 
@@ -244,7 +251,9 @@ def scan(project_root: Path, db: Path) -> ClaimsResult:
         scanner = Scanner(open_judge(project_root, sandbox))
         names = [p.relative_to(project_root).as_posix() for p in found]
         claims = [
-            c for name, path in zip(names, found, strict=True) for c in scanner.scan(name, documents.text_of(path))
+            c
+            for name, path in zip(names, found, strict=True)
+            for c in scanner.scan(name, documents.text_of(path))
         ]
     finally:
         sandbox.close()

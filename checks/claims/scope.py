@@ -20,7 +20,21 @@ _SHOWN = {
     "timing_mode": "timing mode",
     "device": "device",
 }
-_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 
 
 @dataclass(frozen=True)
@@ -129,14 +143,18 @@ def _quantifier(text: str, cells: Sequence[tuple[str, ...]], lexicon: Lexicon, d
         missing = everything - {c[i] for c in cells}
         if missing and (word or dimension in quantified(text)):
             shown = f"'{word}'" if word else f"every {_SHOWN[dimension]}"
-            return f"{shown} needs the whole set, and the query leaves out {_SHOWN[dimension]} {_list(missing)}"
+            return (
+                f"{shown} needs the whole set, and the query leaves out {_SHOWN[dimension]} {_list(missing)}"
+            )
     if "device" in quantified(text):
         return f"the lake has measured {_list(lexicon.all_of('device'))}, not every device"
     return None
 
 
 def _counts_in_words(text: str) -> list[int]:
-    found = re.findall(rf"\b({'|'.join(_WORDS)}) (?:[a-z]\w* ){{0,2}}?(?:cells|combinations)\b", text, re.IGNORECASE)
+    found = re.findall(
+        rf"\b({'|'.join(_WORDS)}) (?:[a-z]\w* ){{0,2}}?(?:cells|combinations)\b", text, re.IGNORECASE
+    )
     return [_WORDS.index(word.lower()) for word in found]
 
 

@@ -17,7 +17,8 @@ def binding(judge: Judge, clause: Clause) -> str:
     who = roles(clause.said, first, judge.lexicon)
     said = scope.named(scope.Words(clause.said, clause.around), judge.lexicon)
     cells = "/".join(
-        ",".join(sorted(said.get(d, {"*"}), key=lambda v: (len(v), v))) for d in ("workload", "precision", "routing", "tokens")
+        ",".join(sorted(said.get(d, {"*"}), key=lambda v: (len(v), v)))
+        for d in ("workload", "precision", "routing", "tokens")
     )
     tail = "".join(
         f", {parameter} := '{next(iter(said[dimension]))}'"

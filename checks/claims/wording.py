@@ -42,7 +42,11 @@ class Comparative:
     passive: bool = False
 
 
-_IRREGULAR = {"beat": "beat|beats|beaten|beating", "lead": "lead|leads|led|leading", "win": "win|wins|won|winning"}
+_IRREGULAR = {
+    "beat": "beat|beats|beaten|beating",
+    "lead": "lead|leads|led|leading",
+    "win": "win|wins|won|winning",
+}
 
 
 def _verbs(*stems: str) -> str:
@@ -65,7 +69,10 @@ _BEATERS = _verbs(
     "exceed", "eclipse", "overtake", "trump", "crush", "demolish", "thrash", "dominate", "undercut", "outmatch", "leapfrog",
     "trounce", "out-perform",
 ) + "|outruns?|outran|outrunning|outdoes|outdid|overtook|overtakes|edges? (?:out|past)|pulls? ahead of|bests|bested|tops|topped|smokes"  # fmt: skip
-_TRAILERS = _verbs("trail", "lag") + r"|falls? behind|fell behind|lags? behind|loses? (?:out )?(?:to|against)|lost (?:out )?(?:to|against)"
+_TRAILERS = (
+    _verbs("trail", "lag")
+    + r"|falls? behind|fell behind|lags? behind|loses? (?:out )?(?:to|against)|lost (?:out )?(?:to|against)"
+)
 _QUICK = r"faster|quicker|speedier|swifter|fleeter"
 _SLOW = r"slower|more slowly|sluggisher"
 _MORE = r"(?:higher|better|greater|superior|more)"
@@ -105,7 +112,7 @@ _NOT_COMPARATIVE = re.compile(
 
 _NEGATION = re.compile(
     r"\b(?:not|never|no longer|nowhere|nobody|none|nothing|neither|nor|without|cannot|hardly|barely|rarely|seldom|scarcely|fail(?:s|ed)? to"
-    r"|unable|false|untrue|wrong|myth|contrary|doubt|doubtful|unlikely|instead of|rather than|far from|anything but|no)\b|n['’]t\b",
+    r"|unable|false|untrue|wrong|myth|contrary|doubt|doubtful|unlikely|instead of|rather than|far from|anything but|no)\b|n['\u2019]t\b",
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(r"no matter|without exception|second to none|none of the others?", re.IGNORECASE)
@@ -163,9 +170,12 @@ _OBJECT_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(
-    r"; |[,.:]? (?:and|but|while|whereas|yet|although|though|as well as|or) |, | [-–—] | \(", re.IGNORECASE
+    r"; |[,.:]? (?:and|but|while|whereas|yet|although|though|as well as|or) |, | [-\u2013\u2014] | \(",
+    re.IGNORECASE,
 )
-_AND = re.compile(r",? ?(?:and|or|nor|as well as|plus|&) (?:over |against |than |both |the |also )*|/| / ", re.IGNORECASE)
+_AND = re.compile(
+    r",? ?(?:and|or|nor|as well as|plus|&) (?:over |against |than |both |the |also )*|/| / ", re.IGNORECASE
+)
 _COMMA = re.compile(r", ?(?:the )?")
 
 
@@ -220,7 +230,9 @@ def roles(text: str, comparative: Comparative | None, lexicon: Lexicon) -> Roles
                 is_object = False
         else:
             named = _OBJECT_BEFORE.search(before)
-            is_object = bool(named) and not re.match(r"(?:of|on|by|with|to|as)\b", named[0] if named else "", re.IGNORECASE)
+            is_object = bool(named) and not re.match(
+                r"(?:of|on|by|with|to|as)\b", named[0] if named else "", re.IGNORECASE
+            )
         (objects if is_object else subjects).append(mention.name)
         previous, was_object = mention, is_object
     everyone = bool(_EVERY_RIVAL.search(text))
@@ -252,8 +264,12 @@ def always(text: str) -> str | None:
     if match:
         return match[0]
     nouns = "|".join([*_DIMENSION_NOUNS.values(), _RIVALS, r"tokens?|rounds?|house|of them"])
-    for found in re.finditer(rf"\b(?:every|each|all|any)\b", text, re.IGNORECASE):
-        if not re.match(rf"(?: of)?(?: the| its| our)?(?: {_WORD}){{0,5}}? (?:{nouns})\b", text[found.end() :], re.IGNORECASE):
+    for found in re.finditer(r"\b(?:every|each|all|any)\b", text, re.IGNORECASE):
+        if not re.match(
+            rf"(?: of)?(?: the| its| our)?(?: {_WORD}){{0,5}}? (?:{nouns})\b",
+            text[found.end() :],
+            re.IGNORECASE,
+        ):
             return found[0]
     return None
 

@@ -1,0 +1,149 @@
+"""Why the lake says what it says: stale evidence, missing evidence, and the cell that contradicts a claim."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from checks.claims import scope
+from checks.claims.lexicon import Lexicon
+from checks.claims.macros import Call
+from checks.claims.model import Verdict
+from checks.claims.sandbox import Row, Sandbox
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verdict with its reason and the rows that it rests on."""
+
+    verdict: Verdict
+    reason: str
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Looks behind a typed call; ``policy`` is the text of today's policy, None where there is none."""
+
+    sandbox: Sandbox
+    lexicon: Lexicon
+    policy: str | None = None
+
+    def stale(self, call: Call) -> str | None:
+        """Return why evidence that is there no longer counts: it was measured under another policy."""
+        if self.policy is None or call.macro.domain != "race" or call.macro.evidence == "published":
+            return None
+        today = _race_policy(self.policy)
+        run_ids = self.sandbox.rows(
+            f"SELECT DISTINCT c.policy_sha256, p.policy_toml FROM {_source(call, 'claim_cells')} c "
+            "LEFT JOIN policies p ON p.policy_sha256 = c.policy_sha256 ORDER BY ALL"
+        )
+        for sha256, text in run_ids:
+            then = _race_policy(text) if text else None
+            if then is not None and then != today:
+                key = next(k for k in sorted({*then, *today}) if then.get(k) != today.get(k))
+                return f"stale: measured under the policy {sha256[:8]}, in which race.{key} is another than today"
+        return None
+
+    def unknown(self, call: Call, rows: tuple[Row, ...]) -> Outcome:
+        """Why a macro gives NULL: a cell that is there but cannot be judged makes the claim stale, hence false."""
+        if call.macro.evidence == "published" and call.name == "published_beats":
+            found = self.sandbox.rows(f"SELECT count(DISTINCT cell_key) FROM {_points(call)}")[0][0]
+            return Outcome(
+                Verdict.UNJUDGED,
+                f"published figures cover {found} of {call.get('expected') or 'an unknown number of'} cells, and support it there"
+                if found
+                else "no published figures cover it",
+                rows,
+            )
+        if "cells" in call.macro.parameters and call.macro.evidence == "measured":
+            table = (
+                "claim_pairs" if "opponent" in call.macro.parameters or call.get("rivals") else "claim_times"
+            )
+            if call.name in {"wins", "wins_count", "cells"} and not call.get("rivals"):
+                reasons = self.sandbox.rows(
+                    f"SELECT cell_id, timing_mode, outcome_text FROM {_source(call, 'claim_cells')} "
+                    "WHERE NOT decisive ORDER BY ALL LIMIT 1"
+                )
+            else:
+                reasons = self.sandbox.rows(
+                    f"SELECT cell_id, timing_mode, reason FROM {_source(call, table)} "
+                    "WHERE reason IS NOT NULL ORDER BY ALL LIMIT 1"
+                )
+            if reasons:
+                cell, mode, reason = reasons[0]
+                return Outcome(Verdict.FALSE, f"stale: {cell} ({mode}) is {reason}", rows)
+            if len(scope.selected(call, self.lexicon)) > 1:
+                several = len(scope.selected(call, self.lexicon))
+                return Outcome(
+                    Verdict.REJECTED,
+                    f"{call.name} is about one cell and mode, the query selects {several}",
+                    rows,
+                )
+        return Outcome(Verdict.UNJUDGED, f"the lake holds no evidence for {call.sql()[7:]}", rows)
+
+    def contradiction(self, call: Call) -> str:
+        """The cell that contradicts a comparison the most."""
+        if call.macro.evidence == "published":
+            row = self.sandbox.rows(
+                f"SELECT compared, against, speedup, cell_key FROM {_points(call)} "
+                f"WHERE faster IS DISTINCT FROM '{call.get('entrant')}' ORDER BY speedup, cell_key, compared LIMIT 1"
+            )
+            if row:
+                metric, rival, speedup, key = row[0]
+                return f"published figures contradict it: {rival} is ahead by {metric} ({1 / speedup:.3f}x, {key})"
+            return "published figures contradict it"
+        if call.name in {"beats", "ties"} or call.get("rivals"):
+            condition = "level" if call.name == "ties" else "beaten"
+            row = self.sandbox.rows(
+                f"SELECT cell_id, timing_mode, against, speedup, lo, hi FROM {_source(call, 'claim_pairs')} "
+                f"WHERE NOT {condition} ORDER BY lo, cell_id, timing_mode, against LIMIT 1"
+            )
+            cell, mode, rival, speedup, lo, hi = row[0]
+            return f"{call.get('entrant')} against {rival} is {speedup:.3f}x [{lo:.3f}, {hi:.3f}] in {cell} ({mode})"
+        row = self.sandbox.rows(
+            f"SELECT cell_id, timing_mode, outcome_text, winner FROM {_source(call, 'claim_cells')} "
+            f"WHERE decisive AND NOT coalesce(outcome = 'win' AND '{call.get('entrant')}' IN (winner, house) AND wins_over_all, FALSE) "
+            "ORDER BY ALL LIMIT 1"
+        )
+        if not row:
+            return "the wide interval does not clear the tie band in every cell"
+        cell, mode, outcome, winner = row[0]
+        return f"{cell} ({mode}) is {outcome}" + (f" by {winner}" if winner else "")
+
+
+def _source(call: Call, table: str) -> str:
+    """Return the table macro that shows the rows behind ``call``."""
+    tail = f"{_literal(call.get('cells'))}, the_mode := {_literal(call.get('mode'))}, the_device := {_literal(call.get('device_name'))})"
+    if table == "claim_cells":
+        return f"claim_cells({tail}"
+    if table == "claim_times":
+        return f"claim_times({_literal(call.get('entrant'))}, {tail}"
+    return f"claim_pairs({_literal(call.get('entrant'))}, {_literal(call.get('opponent') or call.get('rivals'))}, {tail}"
+
+
+def _points(call: Call) -> str:
+    return (
+        f"claim_points({_literal(call.get('entrant'))}, {_literal(call.get('opponent'))}, "
+        f"the_cells := {_literal(call.get('cells'))}, the_metric := {_literal(call.get('metric_name'))})"
+    )
+
+
+def _race_policy(text: str) -> dict[str, Any]:
+    """The race section of a policy's text; a text that cannot be read is like no other."""
+    try:
+        section = tomllib.loads(text).get("race", {})
+    except tomllib.TOMLDecodeError:
+        return {"unreadable": text}
+    return dict(section) if isinstance(section, dict) else {"unreadable": text}
+
+
+def _literal(value: str | None) -> str:
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+
+
+def shorten(value: Decimal) -> str:
+    """Return five significant digits, or all before the point."""
+    return f"{value:.5g}" if abs(value) < 10**5 else f"{value:.0f}"
