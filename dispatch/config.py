@@ -15,6 +15,13 @@ from dispatch.precision import Precision
 _SHARED_BYTES = {(8, 0): 166_912, (8, 7): 166_912, (9, 0): 232_448, (10, 0): 232_448, (10, 3): 232_448}
 _SMALLEST_SHARED_BYTES = 101_376
 _HOPPER = (9, 0)
+# Mean rows of an expert up to which a tile height is taken. A 16-row tile up to 12, because loads scatter and
+# an expert over 16 rows reads its weights twice; two 64-row tiles pad less than one of 128 up to 96.
+_HEIGHTS = ((12, 16), (24, 32), (96, 64))
+_TALLEST = 128
+# Under two stages nothing overlaps; an int8 product takes steps of at least 32.
+_LEAST_STAGES = 2
+_LEAST_STEP = 32
 # A tile narrower than this leaves Hopper's wgmma unused unless the weights are its first operand.
 _WGMMA_ROWS = 64
 
@@ -142,14 +149,7 @@ def model_config(problem: Problem) -> MoeConfig:
         return _interpreter_config(problem)
     rows = problem.rows_per_expert
     one_byte = problem.precision.int8_weights
-    if rows <= 12:
-        block_m = 16
-    elif rows <= 24:
-        block_m = 32
-    elif rows <= 96:
-        block_m = 64
-    else:
-        block_m = 128
+    block_m = next((height for most, height in _HEIGHTS if rows <= most), _TALLEST)
     if block_m < _WGMMA_ROWS:
         tile = TileConfig(block_m, 64, 128, 4, 4, swap_ab=True)
         gate_up = down = tile
@@ -175,9 +175,9 @@ def fit(tile: TileConfig, problem: Problem, matrices: int) -> TileConfig:
         matrices: weight tiles of a step: 2 for gate and up, 1 for down.
     """
     while shared_bytes(tile, problem.precision, matrices) > problem.device.shared_bytes:
-        if tile.num_stages > 2:
+        if tile.num_stages > _LEAST_STAGES:
             tile = replace(tile, num_stages=tile.num_stages - 1)
-        elif tile.block_k > 32:
+        elif tile.block_k > _LEAST_STEP:
             tile = replace(tile, block_k=tile.block_k // 2)
         else:
             return tile

@@ -122,9 +122,16 @@ def fused_moe(
     if prepared is None:
         prepared = _prepare(x, w13, topk_ids, resolved, kernel)
 
-    dense = (None if t is None else t.contiguous() for t in operands[3:])
     tensors = MoeTensors(
-        x if x.stride(1) == 1 else x.contiguous(), w13, w2, *dense, out_of_range_flag(x.device), out
+        x=x if x.stride(1) == 1 else x.contiguous(),
+        w13=w13,
+        w2=w2,
+        topk_weights=topk_weights.contiguous(),
+        topk_ids=topk_ids.contiguous(),
+        w13_scale=None if w13_scale is None else w13_scale.contiguous(),
+        w2_scale=None if w2_scale is None else w2_scale.contiguous(),
+        out_of_range=out_of_range_flag(x.device),
+        out=out,
     )
     elsewhere = x.is_cuda and x.device.index != torch.cuda.current_device()
     with torch.cuda.device(x.device) if elsewhere else nullcontext():

@@ -82,11 +82,11 @@ def resources(problem: Problem, kernel: str) -> list[Resources]:
     Raises:
         DispatchError: no family runs the problem, or Triton interprets in this process.
     """
-    from triton import knobs
+    family = kernels.choose(problem, kernel)
+    from triton import knobs  # noqa: PLC0415 - Triton is an optional dependency
 
     if knobs.runtime.interpret:
         raise TritonUnavailableError("TRITON_INTERPRET is set, so nothing is compiled: unset it.")
-    family = kernels.choose(problem, kernel)
     with _recorded() as launches:
         family.run(_tensors(problem), problem, family.configure(problem))
     return [_compile(fn, arguments, problem) for fn, arguments in launches]
@@ -95,7 +95,7 @@ def resources(problem: Problem, kernel: str) -> list[Resources]:
 @contextmanager
 def _recorded() -> Iterator[list[tuple[Any, dict[str, Any]]]]:
     """Record launches as (function, arguments by name and compile options) instead of making them."""
-    from triton.runtime.jit import JITFunction
+    from triton.runtime.jit import JITFunction  # noqa: PLC0415 - Triton is an optional dependency
 
     launches: list[tuple[Any, dict[str, Any]]] = []
 
@@ -108,8 +108,8 @@ def _recorded() -> Iterator[list[tuple[Any, dict[str, Any]]]]:
 
 
 def _compile(fn: Any, arguments: dict[str, Any], problem: Problem) -> Resources:
-    import triton
-    from triton.backends.compiler import GPUTarget
+    import triton  # noqa: PLC0415 - Triton is an optional dependency
+    from triton.backends.compiler import GPUTarget  # noqa: PLC0415 - Triton is an optional dependency
 
     signature, constants, attributes = {}, {}, {}
     for place, parameter in enumerate(fn.params):
@@ -144,7 +144,7 @@ def _compile(fn: Any, arguments: dict[str, Any], problem: Problem) -> Resources:
 
 
 def _usage(cubin: bytes) -> dict[str, int]:
-    from triton import knobs
+    from triton import knobs  # noqa: PLC0415 - Triton is an optional dependency
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"

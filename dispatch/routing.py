@@ -23,7 +23,7 @@ def route_topk(logits: torch.Tensor, k: int, renormalize: bool = True) -> tuple[
     Raises:
         InvalidInputError: the logits are no matrix, or k is out of range.
     """
-    if logits.ndim != 2:
+    if logits.ndim != 2:  # noqa: PLR2004 - a matrix
         raise InvalidInputError(f"logits have shape {tuple(logits.shape)}; they must be [M, E].")
     experts = logits.shape[1]
     if not 1 <= k <= experts:

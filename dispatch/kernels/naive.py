@@ -20,15 +20,15 @@ class Naive(TwoProducts):
 
     name = "naive"
 
-    def preference(self, problem: Problem) -> float:
+    def preference(self, problem: Problem) -> float:  # noqa: ARG002 - others look at the problem
         """The one to beat: 0."""
         return 0.0
 
-    def launch_gate_up(self, launch: Launch, problem: Problem) -> None:
+    def launch_gate_up(self, launch: Launch, problem: Problem) -> None:  # noqa: ARG002 - others look at the problem
         """Grid (row tiles x channel tiles,)."""
         gate_up_kernel[_grid(launch)](*launch.arguments, **launch.constants)
 
-    def launch_down(self, launch: Launch, problem: Problem) -> None:
+    def launch_down(self, launch: Launch, problem: Problem) -> None:  # noqa: ARG002 - others look at the problem
         """Grid (row tiles x channel tiles,)."""
         down_kernel[_grid(launch)](*launch.arguments, **launch.constants)
 

@@ -45,7 +45,7 @@ def narrow(value, dtype: tl.constexpr, INTERPRET: tl.constexpr):
     if INTERPRET and dtype == tl.bfloat16:
         bits = value.to(tl.uint32, bitcast=True)
         rounded = bits + 0x7FFF + ((bits >> 16) & 1)
-        bits = tl.where(value == value, rounded, bits | 0x400000)
+        bits = tl.where(value == value, rounded, bits | 0x400000)  # noqa: PLR0124 - false for NaN
         return (bits >> 16).to(tl.uint16).to(tl.bfloat16, bitcast=True)
     return value.to(dtype)
 

@@ -38,7 +38,7 @@ class TwoProducts:
 
     name: str
 
-    def refuses(self, problem: Problem) -> str | None:
+    def refuses(self, problem: Problem) -> str | None:  # noqa: ARG002 - others look at the problem
         """Nothing: these are the families that take what others refuse."""
         return None
 
