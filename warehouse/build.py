@@ -111,6 +111,7 @@ def _connect(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     con = duckdb.connect(str(path), config=config)
     try:
         con.execute("SET TimeZone = 'UTC'")
+        con.execute("SET enable_progress_bar = false")
         yield con
     finally:
         con.close()
