@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from warehouse.errors import BuildError
-from warehouse.lake import CONFLICT, FOREIGN, OK, LakeFile, LakeScan, inspect, scan
+from warehouse.lake import CONFLICT, FOREIGN, OK, LakeFile, LakeScan, Stray, inspect, scan
 from warehouse.schema import TABLES
 from warehouse.sql import columns_of, differing, kept_first, literal, quoted, unfit_counts
 
@@ -28,6 +28,7 @@ class Loaded:
     rows: dict[str, int] = field(default_factory=dict)
     repeated: dict[str, int] = field(default_factory=dict)  # rows left out because their identity was there
     conflicts: list[str] = field(default_factory=list)  # one sentence each
+    strays: list[Stray] = field(default_factory=list)  # what lies in the lakes and is no file of a table
 
     @property
     def unreadable(self) -> list[LakeFile]:
@@ -36,11 +37,18 @@ class Loaded:
 
 
 def load(
-    con: duckdb.DuckDBPyConnection, lakes: Sequence[Path], tables: Sequence[str] = tuple(TABLES)
+    con: duckdb.DuckDBPyConnection,
+    lakes: Sequence[Path],
+    tables: Sequence[str] = tuple(TABLES),
+    *,
+    deep: bool = False,
 ) -> Loaded:
-    """Create ``tables`` in the main schema of ``con`` from the files of ``lakes``; absent ones are empty."""
-    scans = [scan(lake) for lake in lakes]
-    loaded = Loaded()
+    """Create ``tables`` in the main schema of ``con`` from the files of ``lakes``; absent ones are empty.
+
+    With ``deep`` every page is compared with its checksum first.
+    """
+    scans = [scan(lake, deep=deep) for lake in lakes]
+    loaded = Loaded(strays=[stray for one in scans for stray in one.strays])
     for table in tables:
         load_table(con, table, _entries(scans, table), loaded)
     return loaded

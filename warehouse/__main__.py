@@ -1,0 +1,5 @@
+"""``python -m warehouse``."""
+
+from warehouse.cli import main
+
+main()
