@@ -151,14 +151,13 @@ def spans(sentence: Sentence) -> list[Span]:
     """
     pieces = [(0, len(sentence.text))]
     if not sentence.cell:
-        starts = sorted(_bound_starts(sentence))
-        pieces = clauses(sentence.text, starts)
+        pieces = clauses(sentence.text, sorted(_last_starts(sentence)))
     texts = [_words(sentence, a, b) for a, b in pieces]
     marks: list[list[Mark]] = [[] for _ in pieces]
     for mark in sentence.marks:
         if mark.comment.kind is Kind.NUMBER:
             digits = [n.start for n in number_before(sentence.text, mark.offset)] or [max(0, mark.offset - 1)]
-            marks[max(i for i, (a, _) in enumerate(pieces) if a <= digits[0])].append(mark)
+            marks[max(i for i, (a, _) in enumerate(pieces) if a <= digits[-1])].append(mark)
         elif mark.comment.kind is Kind.STATEMENT:
             before = [i for i, (a, _) in enumerate(pieces) if a < mark.offset or i == 0]
             comparing = [i for i in before if comparatives(texts[i])]
@@ -203,6 +202,12 @@ def _bound_starts(sentence: Sentence) -> set[int]:
     return {
         n.start for m in sentence.marks if m.comment.kind is Kind.NUMBER for n in _all_bound(sentence.text, m)
     }
+
+
+def _last_starts(sentence: Sentence) -> set[int]:
+    """Where the number directly before each comment begins; the other end of a range is in the same clause."""
+    bound = [m for m in sentence.marks if m.comment.kind is Kind.NUMBER]
+    return {found[-1].start for m in bound if (found := number_before(sentence.text, m.offset))}
 
 
 def _all_bound(text: str, mark: Mark) -> list[Printed]:

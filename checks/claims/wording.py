@@ -82,7 +82,7 @@ _LESS = r"(?:lower|less|shorter|smaller|fewer)"
 _PATTERNS: tuple[tuple[Relation, str, bool], ...] = (
     (Relation.SLOWER, r"not as fast as|less fast", False),
     (Relation.AS_FAST, r"as (?:fast|quick|quickly|speedy) as|(?:the )?speed of", False),
-    (Relation.AS_LONG, r"as long as|as slow as|the (?:time|latency|runtime|duration) of|(?:the )?time (?:that )?(?=\w+ (?:takes|needs))", False),
+    (Relation.AS_LONG, r"as long as|as slow as|(?:takes?|took|needs?|needed|is|has)\s+(?:\S+ ?(?:x|times)?\s+)?(?:about |roughly )?(?:the )?(?:time|latency|runtime|duration) of", False),
     (Relation.TIE, rf"{_verbs('tie')}|tying|(?:is|are|was|were|runs?|draws?) (?:level|even|equal|on par|neck and neck)(?: with)?|level with|on par with|at parity with|neck and neck|equals|{_verbs('match')}", True),
     (Relation.FASTER, rf"{_QUICK}|ahead of|ahead|in front of|in front|superior to|ha(?:s|ve) the (?:edge|advantage|upper hand)(?: over| on)?|(?:an )?(?:edge|advantage) over|takes? {_LESS} time|needs? {_LESS} time|in {_LESS} time|lower latency|shorter time|improves? (?:on|upon)|wins? (?:over|against)|won (?:over|against)|victory over|victorious over|comes? out ahead|(?:in|with) a fraction of the time|gains? (?:on|over)|cuts?|shaves?|saves?", False),
     (Relation.FASTER, rf"(?:{_BEATERS})", True),
@@ -151,6 +151,7 @@ _DIMENSION_NOUNS = {
     "cells": r"(?:cells?|combinations?|configurations?|cases?|points?|settings?|workloads?)",
 }
 _WORD = r"[\w-]+"
+_PREPOSITION = r"(?:in|at|with|under|for|on|by|to|over|and|of|than|rivals?|engines?)"
 _EVERY = r"(?:every one of|every|each of|each|all of|all|any of|any|both of|both|across|whatever|whichever)"
 _METRICS = {
     "time": r"times?|latenc(?:y|ies)|runtimes?|speeds?|kernel times?|microseconds?|durations?",
@@ -194,6 +195,9 @@ def comparatives(text: str) -> list[Comparative]:
     return found
 
 
+_NOUNS = {Relation.SPEEDUP, Relation.LEAD}
+
+
 @dataclass(frozen=True)
 class Roles:
     """Who stands where around a comparative."""
@@ -224,6 +228,8 @@ def roles(text: str, comparative: Comparative | None, lexicon: Lexicon) -> Roles
             between = text[comparative.end : mention.start]
             direct = comparative.transitive and not re.search(r"\b(?:for|from)\b", between)
             is_object = direct or bool(_OBJECT_BEFORE.search(before))
+            if comparative.relation in _NOUNS and re.search(r"\bof (?:the )?\Z", before):
+                is_object = False  # "the speedup of A over B"
             if comparative.relation in {Relation.WIN, Relation.LOSS, Relation.WORST} and re.search(
                 r"\b(?:is|are|was|were|for|by|of|:)\W*(?:the )?\Z", before
             ):
@@ -279,7 +285,7 @@ def quantified(text: str) -> set[str]:
     return {
         name
         for name, noun in _DIMENSION_NOUNS.items()
-        if re.search(rf"\b{_EVERY}(?: the| \d+| our| its| {_WORD}){{0,4}}? {noun}\b", text, re.IGNORECASE)
+        if re.search(rf"\b{_EVERY}(?: (?!{_PREPOSITION}\b){_WORD}){{0,3}}? {noun}\b", text, re.IGNORECASE)
     }
 
 

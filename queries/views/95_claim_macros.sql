@@ -10,20 +10,13 @@
 CREATE MACRO claim_match(value, patterns) AS
     list_bool_or(list_transform(string_split(patterns, ','), lambda pattern: value GLOB trim(pattern)));
 
--- claim_cells: the selected rows of winners, whether they can decide a comparison, and how many they are.
+-- claim_cells: the selected rows of comparable_cells, and whether they are several.
 CREATE MACRO claim_cells(the_cells, the_mode := NULL, the_device := NULL) AS TABLE
-    SELECT
-        w.* EXCLUDE (device),
-        w.outcome <> 'incomplete' AS complete,
-        w.outcome <> 'incomplete' AND NOT coalesce(w.reason LIKE 'runs disagree%', FALSE)
-            AND coalesce(w.rounds >= p.min_rounds AND w.sessions >= p.min_sessions AND o.shuffled, FALSE) AS decisive,
-        count(*) OVER () > 1 AS several
-    FROM winners w
-    LEFT JOIN run_policy p ON p.run_id = w.run_id
-    LEFT JOIN round_orders o ON o.run_id = w.run_id AND o.timing_mode = w.timing_mode
+    SELECT w.* EXCLUDE (device), count(*) OVER () > 1 AS several
+    FROM comparable_cells w
     WHERE w.device = coalesce(
             the_device,
-            (SELECT CASE WHEN count(DISTINCT d.device) = 1 THEN min(d.device) END FROM winners d)
+            (SELECT CASE WHEN count(DISTINCT d.device) = 1 THEN min(d.device) END FROM comparable_cells d)
         )
         AND (the_mode IS NULL OR w.timing_mode = the_mode)
         AND claim_match(w.workload, split_part(the_cells, '/', 1))
