@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from producers.errors import RaceError
 from producers.plan import Plan
 
 
@@ -41,17 +42,25 @@ def print_plan(plan: Plan, *, device: str, cuda: bool, console: Console) -> None
 
 
 def winners(db: Path, run_id: str) -> list[dict[str, Any]]:
-    """The rows of the view ``winners`` for the cells of a run, as the warehouse judges them now."""
+    """The rows of the view ``winners`` for the cells of a run, as the warehouse judges them now.
+
+    Raises:
+        RaceError: the warehouse cannot be read.
+    """
     import duckdb  # noqa: PLC0415 - a machine that only measures (--no-build) need not have it
 
-    with duckdb.connect(str(db), read_only=True) as connection:
-        found = connection.execute(
-            "SELECT * FROM winners WHERE device = (SELECT any_value(device) FROM runs WHERE run_id = ?) "
-            "AND cell_id IN (SELECT cell_id FROM cells WHERE run_id = ?) ORDER BY ALL",
-            [run_id, run_id],
-        )
-        names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    try:
+        with duckdb.connect(str(db), read_only=True) as connection:
+            found = connection.execute(
+                "SELECT * FROM winners WHERE device = (SELECT any_value(device) FROM runs WHERE run_id = ?) "
+                "AND cell_id IN (SELECT cell_id FROM cells WHERE run_id = ?) ORDER BY ALL",
+                [run_id, run_id],
+            )
+            names = [column[0] for column in found.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise RaceError(f"The winners cannot be read from {db} ({reason}); build it anew.") from error
 
 
 def print_winners(rows: list[dict[str, Any]], console: Console) -> None:

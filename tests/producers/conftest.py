@@ -49,9 +49,9 @@ class FakeRace:
             self._contestants[name.replace("_", "-")] = known
         self._monkeypatch.setenv("FAKE_CONTESTANTS", json.dumps(self._contestants))
 
-    def __call__(self, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *options: str, build: bool = False, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a race in this process to its end."""
-        arguments = ["--lake", str(self.lake), "--no-build", *options]
+        arguments = ["--lake", str(self.lake), *([] if build else ["--no-build"]), *options]
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         out, err = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch:

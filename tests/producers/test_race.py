@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
+import duckdb
 import pytest
 
 CELL_1 = "interpreter-small/bf16/uniform/1"
@@ -197,6 +198,24 @@ def test_a_spent_budget_stops_with_its_own_exit_code(fake_race, small):
         "SELECT basis, rate_usd_per_h, amount_usd, period_s FROM costs"
     )
     assert ("rate", 3.6, pytest.approx(period / 1000)) == (basis, rate, amount)
+
+
+def test_at_the_end_the_warehouse_is_built_and_the_winners_shown(fake_race, small):
+    done = fake_race(*small, "--rounds=12", "--sessions=4", "--cells=*/4", "--db=built.db", build=True)
+
+    assert done.returncode == 0, done.stderr
+    ((outcome, winner, runner_up, margin),) = _winners(fake_race.folder / "built.db")
+    # Every sample of dispatch takes 10.00 or 10.01 us, of example 20.00 or 20.01.
+    assert (outcome, winner, runner_up) == ("win", "dispatch", "example")
+    assert margin == pytest.approx(20.005 / 10.005)
+    shown = done.stdout.splitlines()
+    assert any("win" in line and "dispatch" in line for line in shown)
+    assert str(fake_race.folder / "built.db") in shown
+
+
+def _winners(db):
+    with duckdb.connect(str(db), read_only=True) as connection:
+        return connection.execute("SELECT outcome, winner, runner_up, margin FROM winners").fetchall()
 
 
 def test_dry_run_starts_nothing_and_writes_nothing(fake_race, small):
