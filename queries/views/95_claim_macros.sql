@@ -161,7 +161,11 @@ CREATE MACRO wins_count(entrant, cells, mode := NULL, device_name := NULL) AS (
     SELECT CASE WHEN count(*) > 0 AND bool_and(t.complete) THEN count(*) FILTER (WHERE t.won) END
     FROM (
         SELECT
-            bool_and(c.complete) AS complete,
+            bool_and(c.complete AND EXISTS (
+                SELECT 1 FROM contestant_status s
+                WHERE s.run_id = c.run_id AND s.cell_id = c.cell_id AND s.timing_mode = c.timing_mode
+                    AND entrant IN (s.contestant, s.house)
+            )) AS complete,
             bool_and(c.decisive AND coalesce(
                 c.outcome = 'win' AND entrant IN (c.winner, c.house) AND c.wins_over_all, FALSE
             )) AS won
