@@ -1,0 +1,170 @@
+"""A lake in few files, for machines with narrow transfers.
+
+A pack is a folder of ``TABLE-NN.parquet`` and ``manifest.json`` with the SHA-256 of each. Rows are sorted
+by identity and stand once, so that equal lakes give equal packs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse.cast import cast
+from warehouse.errors import ConflictError, StorageError, storage_error
+from warehouse.lake import DAMAGED, LakeFile, inspect, require
+from warehouse.load import load
+from warehouse.schema import SCHEMA_VERSION, TABLES
+from warehouse.sql import quoted
+
+MANIFEST = "manifest.json"
+FORMAT = "moe-race lake pack"
+MAX_BYTES = 16_000_000
+
+_ROWS_PER_GROUP = 1 << 18
+
+
+@dataclass(frozen=True)
+class PackReport:
+    """What was packed: the files written with their sizes in bytes, rows by table, files left out."""
+
+    files: dict[str, int]
+    rows: dict[str, int]
+    unreadable: tuple[LakeFile, ...]
+
+
+def pack(lakes: Sequence[Path], out: Path, max_bytes: int = MAX_BYTES) -> PackReport:
+    """Write the readable rows of ``lakes`` into ``out``, which must be new or empty.
+
+    Args:
+        lakes: folders of lakes.
+        out: folder of the pack.
+        max_bytes: largest size of a file in bytes.
+
+    Raises:
+        NoLakeError: a lake is no folder.
+        ConflictError: one identity stands in the lake with two values.
+        StorageError: ``out`` is not empty or cannot be written.
+    """
+    require(lakes)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise StorageError(f"{out} is there already and not empty; name a new folder for the pack.")
+    with duckdb.connect() as con:
+        con.execute("SET TimeZone = 'UTC'")
+        con.execute("SET enable_progress_bar = false")
+        loaded = load(con, lakes)
+        if loaded.conflicts:
+            raise ConflictError(f"{loaded.conflicts[0]}; correct the lake before packing it.")
+        written: list[dict[str, Any]] = []
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            for table, rows in loaded.rows.items():
+                if rows:
+                    written += _write_table(con, table, out, max_bytes)
+            manifest = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "files": written}
+            (out / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise storage_error(f"cannot write the pack {out}", error) from None
+    return PackReport(
+        {file["file"]: file["bytes"] for file in written},
+        {table: rows for table, rows in loaded.rows.items() if rows},
+        tuple(loaded.unreadable),
+    )
+
+
+def _write_table(
+    con: duckdb.DuckDBPyConnection, table: str, out: Path, max_bytes: int
+) -> Iterator[dict[str, Any]]:
+    names = quoted(TABLES[table].identity)
+    found = con.execute(f"SELECT * FROM {table} ORDER BY {names}").to_arrow_table()
+    for number, data in enumerate(_encoded(table, cast(table, found), max_bytes)):
+        path = out / f"{table}-{number:02d}.parquet"
+        with path.open("xb") as file:
+            file.write(data.content)
+            file.flush()
+            os.fsync(file.fileno())
+        digest = hashlib.sha256(data.content).hexdigest()
+        yield {
+            "file": path.name,
+            "table": table,
+            "rows": data.rows,
+            "bytes": len(data.content),
+            "sha256": digest,
+        }
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    rows: int
+    content: bytes
+
+
+def _encoded(table: str, data: pa.Table, max_bytes: int) -> Iterator[_Encoded]:
+    """Encode ``data`` into as many files as ``max_bytes`` asks for: halves of halves."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        data,
+        sink,
+        compression="zstd",
+        compression_level=9,
+        use_dictionary=[
+            f.name for f in data.schema if not pa.types.is_list(f.type) and f.type != pa.float64()
+        ],
+        row_group_size=_ROWS_PER_GROUP,
+        write_page_checksum=True,
+    )
+    content = sink.getvalue().to_pybytes()
+    if len(content) <= max_bytes or data.num_rows == 1:
+        yield _Encoded(data.num_rows, content)
+        return
+    half = data.num_rows // 2
+    yield from _encoded(table, data.slice(0, half), max_bytes)
+    yield from _encoded(table, data.slice(half), max_bytes)
+
+
+def is_pack(folder: Path) -> bool:
+    """Whether ``folder`` has a manifest."""
+    return (folder / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> list[LakeFile]:
+    """Return the files of a pack, each judged by its hash and its pages.
+
+    Raises:
+        StorageError: the manifest cannot be read, or is of something else.
+    """
+    place = folder / MANIFEST
+    try:
+        manifest = json.loads(place.read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT:
+            raise ValueError(manifest["format"])
+        listed = [(str(f["file"]), str(f["table"]), str(f["sha256"])) for f in manifest["files"]]
+    except OSError as error:
+        raise storage_error(f"cannot read {place}", error) from None
+    except (ValueError, KeyError, TypeError):
+        raise StorageError(f"{place} is no manifest of a pack; pack the lake again.") from None
+    return [_judge(folder, name, table, sha256) for name, table, sha256 in listed]
+
+
+def _judge(folder: Path, name: str, table: str, sha256: str) -> LakeFile:
+    path = folder / Path(name).name
+    reason = None
+    if table not in TABLES:
+        reason = f"'{table}' is no table of the lake"
+    else:
+        try:
+            if hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+                reason = "its SHA-256 is not that of the manifest"
+        except OSError as error:
+            reason = f"it cannot be read ({error.strerror})"
+    if reason is not None:
+        return LakeFile(folder, table, path, None, frozenset(), DAMAGED, reason)
+    return inspect(folder, table, path, deep=True)
