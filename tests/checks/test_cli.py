@@ -53,23 +53,23 @@ class TestRun:
 
     def test_1_something_is_false(self) -> None:
         change(f"UPDATE winners SET outcome = 'incomplete', missing = 'vllm' WHERE cell_id = '{CELLS[0]}'")
-        done = checks("run")
+        done = checks("run", "--suite", "race")
         assert done.exit_code == 1
         assert (
-            f"FALSE  race.cells-complete  Test GPU {CELLS[0]} eager is incomplete: missing vllm"
+            f"FALSE  race.cells-complete  Test GPU {CELLS[0]} graph is incomplete: missing vllm"
             in done.stdout
         )
 
     def test_3_the_lake_went_on(self) -> None:
         write_race(Path("lake"), Race(entrants=ENTRANTS, cells=CELLS[:1], run_id=run_id(7)))
-        done = checks("run")
+        done = checks("run", "--suite", "integrity", "--lake", "lake")
         assert done.exit_code == 3
         assert "(it changed since); run `warehouse build`" in done.stdout
 
     def test_3_a_damaged_file(self) -> None:
         Path("lake/samples/0-killed.parquet").write_bytes(b"PAR1")
         build([Path("lake")], Path("warehouse.db"))
-        done = checks("run")
+        done = checks("run", "--suite", "integrity")
         assert done.exit_code == 3
         assert "UNJUDGED  integrity.files-readable  samples/0-killed.parquet is" in done.stdout
 
@@ -118,7 +118,7 @@ class TestRun:
         assert done.exit_code == 0
         assert "in every row bound is at least noise_floor" in done.stdout
         assert "FROM (SELECT DISTINCT device, run_id, timing_mode FROM winners) w" in done.stdout
-        assert done.stdout.rstrip().endswith("holds (2 rows)")
+        assert done.stdout.rstrip().endswith("holds (1 rows)")
 
     def test_explain_an_unknown_rule(self) -> None:
         assert checks("explain", "race.speed").exit_code == 2
@@ -133,9 +133,9 @@ class TestReport:
             "report.html",
             "report.md",
         ]
-        assert checks("run").exit_code == 0
+        assert checks("run", "--suite", "integrity").exit_code == 0
         Path("reports/report.md").write_text("we win everything\n")
-        done = checks("run")
+        done = checks("run", "--suite", "integrity")
         assert done.exit_code == 1
         assert (
             "FALSE  integrity.report-current  the report of reports/receipt.json is stale: report.md changed"
@@ -160,11 +160,9 @@ class TestReport:
 
     def test_a_new_lake_makes_the_report_stale(self) -> None:
         assert checks("report").exit_code == 0
-        write_race(
-            Path("lake"), Race(entrants=ENTRANTS, cells=CELLS, modes=("graph", "eager"), run_id=run_id(7))
-        )
+        write_race(Path("lake"), Race(entrants=ENTRANTS, cells=CELLS, run_id=run_id(7)))
         build([Path("lake")], Path("warehouse.db"))
-        done = checks("run")
+        done = checks("run", "--suite", "integrity")
         assert done.exit_code == 1
         assert "is stale: lake changed; run `checks report`" in done.stdout
 

@@ -120,7 +120,7 @@ BROKEN = [
         "race.cells-complete",
         FALSE,
         f"UPDATE winners SET outcome = 'incomplete', missing = 'vllm (not-installed)' WHERE cell_id = '{CELL}'",
-        f"{CELL} eager is incomplete: missing vllm (not-installed)",
+        f"{CELL} graph is incomplete: missing vllm (not-installed)",
     ),
     ("race.noise-bounded", UNJUDGED, "DELETE FROM noise_floors", "[noise_floor is unknown]"),
     ("race.noise-bounded", FALSE, "UPDATE noise_floors SET noise_floor = 0.2", "noise floor 0.2, bound 0.05"),
