@@ -127,16 +127,16 @@ def _once(
 ) -> list[LakeFile]:
     """Keep one row of each identity, whatever order the files came in; mark files that disagree."""
     (before,) = _row(con, f"SELECT count(*) FROM {table}")
-    disagreeing = con.execute(differing(table)).fetchall()
+    con.execute(f"CREATE OR REPLACE TEMP TABLE conflicting AS {differing(table)}")
     con.execute(kept_first(table))
     (after,) = _row(con, f"SELECT count(*) FROM {table}")
     loaded.repeated[table] = before - after
+    disagreeing = con.execute("SELECT * FROM conflicting ORDER BY ALL").fetchall()
     if not disagreeing:
         return entries
     shown = "; ".join(_identity(table, row) for row in disagreeing[:_SHOWN])
     more = f"; and {len(disagreeing) - _SHOWN} more" if len(disagreeing) > _SHOWN else ""
     loaded.conflicts.append(f"{table}: the same identity with different values: {shown}{more}")
-    con.execute(f"CREATE OR REPLACE TEMP TABLE conflicting AS {differing(table)}")
     marked = []
     for entry in entries:
         if entry.status == OK:
@@ -146,10 +146,9 @@ def _once(
                 f"SEMI JOIN conflicting USING ({keys}) ORDER BY ALL LIMIT 1"
             ).fetchone()
             if row is not None:
-                reason = f"another file gives {_identity(table, row)} another value"
+                reason = f"{_identity(table, row)} stands in the lake with another value too"
                 entry = replace(entry, status=CONFLICT, reason=reason)  # noqa: PLW2901 - the judged entry
         marked.append(entry)
-    con.execute("DROP TABLE conflicting")
     return marked
 
 

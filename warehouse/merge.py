@@ -114,7 +114,7 @@ def _new_rows(con: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
     if table == "policies":
         (first,) = RECORDING[table]
         same += f" AND h.{first} <= t.{first}"
-    return con.execute(
+    return con.sql(
         f"SELECT * FROM there.{table} t WHERE NOT EXISTS (SELECT 1 FROM here.{table} h WHERE {same}) "
         f"ORDER BY {names}"
     ).to_arrow_table()

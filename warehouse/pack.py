@@ -84,7 +84,7 @@ def _write_table(
     con: duckdb.DuckDBPyConnection, table: str, out: Path, max_bytes: int
 ) -> Iterator[dict[str, Any]]:
     names = quoted(TABLES[table].identity)
-    found = con.execute(f"SELECT * FROM {table} ORDER BY {names}").to_arrow_table()
+    found = con.sql(f"SELECT * FROM {table} ORDER BY {names}").to_arrow_table()
     for number, data in enumerate(_encoded(table, cast(table, found), max_bytes)):
         path = out / f"{table}-{number:02d}.parquet"
         with path.open("xb") as file:
