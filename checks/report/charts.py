@@ -162,9 +162,7 @@ def _panels(rows: list[Row], draw: Callable[[Axes, list[Row]], None], label: str
         return _svg(figure, title)
 
 
-def _series(
-    ax: Axes, block: Block, rows: list[Row], name: str, value: str, low: str, high: str
-) -> None:
+def _series(ax: Axes, block: Block, rows: list[Row], name: str, value: str, low: str, high: str) -> None:
     """Draw one line with interval bars for each ``name``; a row without an interval has no bar."""
     for key, group in groupby(sorted(rows, key=lambda r: (r[name], r["tokens"])), lambda r: r[name]):
         mine = list(group)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from checks.report.data import ReportData, Row
+from checks.report.data import OUTCOMES, ReportData, Row
 
 LIBRARY = "dispatch"  # whose speedups are drawn where it takes part
 
@@ -86,34 +86,42 @@ def subject(winners: Iterable[Row], contestants: list[str]) -> str:
 
 
 def verdict(winners: list[Row]) -> str:
-    """Who wins, in one or two sentences with counts; nobody is named first but by the count."""
+    """Who wins, in one or two sentences with counts; whoever has the higher count stands first."""
     cells = len(winners)
     wins = Counter(r["winner"] for r in winners if r["winner"])
-    over_all = Counter(r["winner"] for r in winners if r["wins_over_all"])
-    parts = []
-    for name, count in sorted(wins.items(), key=lambda item: (-item[1], item[0])):
-        short = count - over_all[name]
-        parts.append(f"{name} wins {count}" + (f" ({short} with a required rival refused)" if short else ""))
+    short = Counter(r["winner"] for r in winners if r["winner"] and not r["wins_over_all"])
+    ranking = sorted(wins.items(), key=lambda item: (-item[1], item[0]))
+    if ranking and ranking[0][1] == cells:
+        name = ranking[0][0]
+        refused = f" {short[name]} with a required rival refused." if short[name] else ""
+        return f"{name} wins {'the only cell' if cells == 1 else f'all {cells} cells'}.{refused}"
+    parts = [
+        f"{name} wins {count}" + (f" ({short[name]} with a required rival refused)" if short[name] else "")
+        for name, count in ranking
+    ]
     others = Counter(r["outcome"] for r in winners if r["outcome"] != "win")
-    words = {"tie": ("tie", "ties"), "sole entrant": ("has a sole entrant", "have a sole entrant")}
-    for outcome in ("tie", "inconclusive", "sole entrant", "incomplete"):
-        if others[outcome]:
-            one, many = words.get(outcome, (f"is {outcome}", f"are {outcome}"))
-            parts.append(f"{others[outcome]} {one if others[outcome] == 1 else many}")
-    text = f"Of {cells} {'cell' if cells == 1 else 'cells'}, {_listed(parts)}."
-    best = wins.most_common(2)
-    if not best:
-        return f"Nobody wins a cell. {text}"
-    if len(best) > 1 and best[0][1] == best[1][1]:
-        return f"Nobody wins most cells. {text}"
-    more = (
-        "all cells"
-        if best[0][1] == cells
-        else "most cells"
-        if 2 * best[0][1] > cells
-        else "more cells than any other"
+    parts += [_counted(o, others[o]) for o in OUTCOMES if others[o]]
+    counts = f"Of {cells} {'cell' if cells == 1 else 'cells'}, {_listed(parts)}."
+    if not ranking:
+        return f"Nobody wins a cell. {counts}"
+    first = ranking[0][1]
+    if len(ranking) > 1 and ranking[1][1] == first:
+        return f"Nobody wins most cells. {counts}"
+    return (
+        f"{ranking[0][0]} wins {'most cells' if 2 * first > cells else 'more cells than any other'}. {counts}"
     )
-    return f"{best[0][0]} wins {more}. {text}"
+
+
+def _counted(outcome: str, count: int) -> str:
+    """Return e.g. "2 are ties"."""
+    one = count == 1
+    match outcome:
+        case "tie":
+            return f"{count} {'is a tie' if one else 'are ties'}"
+        case "sole entrant":
+            return f"{count} {'has' if one else 'have'} a sole entrant"
+        case _:
+            return f"{count} {'is' if one else 'are'} {outcome}"
 
 
 def _listed(parts: list[str]) -> str:
