@@ -7,6 +7,7 @@ time does not become UTC. NaN and infinity are refused; the value that is unknow
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -71,9 +72,12 @@ def _infer(table: str, rows: Rows) -> pa.Table:
     """Give the rows the types that their values have; the declared ones are for :func:`_conform`."""
     names = dict.fromkeys(name for row in rows for name in row)
     _refuse_unknown(table, names)
+    if rows and not names:
+        raise SchemaError(f"{table}: {len(rows)} rows without any column; give the columns of its identity.")
     columns = {}
     for name in names:
         values = [row.get(name) for row in rows]
+        _refuse_ambiguous(table, TABLES[table].schema.field(name), values)
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -82,6 +86,19 @@ def _infer(table: str, rows: Rows) -> pa.Table:
                 f"{table}.{name}: the values have no common type ({_line(error)}); give {declared} or None."
             ) from None
     return pa.table(columns) if columns else TABLES[table].schema.empty_table().slice(0, 0)
+
+
+def _refuse_ambiguous(table: str, field: pa.Field, values: Sequence[Any]) -> None:
+    """Refuse what Arrow would take for something else when it stands among other values of a column.
+
+    The zone of the first time would hold for all; a truth value among reals would become 0.0 or 1.0.
+    """
+    kind = field.type.value_type if _is_list(field.type) else field.type
+    flat = [v for value in values for v in (value if isinstance(value, list | tuple) else (value,))]
+    if any(isinstance(v, datetime) and v.tzinfo is None for v in flat):
+        raise SchemaError(f"{table}.{field.name}: a time without a zone; give one with tzinfo, such as UTC.")
+    if not pa.types.is_boolean(kind) and any(isinstance(v, bool) for v in flat):
+        raise SchemaError(f"{table}.{field.name}: a truth value given, {field.type} declared.")
 
 
 def _conform(table: str, source: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -143,7 +160,7 @@ def _refuse_unknown(table: str, names: Sequence[str] | Mapping[str, None]) -> No
         known = ", ".join(list(declared)[:_CHOICES_SHOWN])
         raise SchemaError(
             f"{table}.{unknown[0]}: the column is not declared in warehouse/schema.py; "
-            f"{table} has {known}{' ...' if len(declared) > _CHOICES_SHOWN else ''}."
+            f"{table} has {known}{' and more' if len(declared) > _CHOICES_SHOWN else ''}."
         )
 
 

@@ -1,7 +1,7 @@
 """The ``warehouse`` command. Heavy imports stand inside the commands, so that ``--help`` is quick.
 
-Exit codes: 0 fine; 1 something in the lake is false (rows that disagree, a run without an end); 2 wrong usage, or a place that cannot
-be read or written; 3 done, with damaged files left out.
+Exit codes: 0 fine; 1 something in the lake is false (rows that disagree, a run without an end); 2 wrong
+usage, or a place that cannot be read or written; 3 done, with damaged files left out.
 
 A subcommand of its own module is registered here: ``app.command("name")(module.function)``.
 """
