@@ -141,12 +141,12 @@ def _once(
     for entry in entries:
         if entry.status == OK:
             keys = quoted(TABLES[table].identity)
-            row = con.execute(
+            rows = con.execute(
                 f"SELECT {keys} FROM ({select_files(table, [entry])}) "
                 f"SEMI JOIN conflicting USING ({keys}) ORDER BY ALL LIMIT 1"
-            ).fetchone()
-            if row is not None:
-                reason = f"{_identity(table, row)} stands in the lake with another value too"
+            ).fetchall()
+            if rows:
+                reason = f"{_identity(table, rows[0])} stands in the lake with another value too"
                 entry = replace(entry, status=CONFLICT, reason=reason)  # noqa: PLW2901 - the judged entry
         marked.append(entry)
     return marked
@@ -157,9 +157,8 @@ def _identity(table: str, row: tuple[object, ...]) -> str:
 
 
 def _row(con: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, ...]:
-    row = con.execute(sql).fetchone()
-    assert row is not None  # noqa: S101 - an aggregate has one row
-    return row
+    (row,) = con.execute(sql).fetchall()  # fetched to its end: a result half read blocks the connection
+    return tuple(row)
 
 
 def _is_environment(error: duckdb.Error) -> bool:

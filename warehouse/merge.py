@@ -132,7 +132,7 @@ def _record(
     """Add the row of ``imports``, once for each content."""
     digest = _content(con, there)
     import_id = f"lake:{digest[:32]}"
-    if known and con.execute("SELECT 1 FROM here.imports WHERE import_id = ?", [import_id]).fetchone():
+    if known and con.execute("SELECT 1 FROM here.imports WHERE import_id = ?", [import_id]).fetchall():
         return
     refusals = [{"file": f.path.name, "status": f.status, "reason": f.reason} for f in report.unreadable]
     append(
@@ -159,8 +159,6 @@ def _content(con: duckdb.DuckDBPyConnection, there: Loaded) -> str:
     """SHA-256 over the source's rows: the same for a lake and for packs of it."""
     digest = hashlib.sha256()
     for table in TABLES:
-        (rows,) = con.execute(f"SELECT bit_xor(md5_number(t::VARCHAR)) FROM there.{table} t").fetchone() or (
-            None,
-        )
+        ((rows,),) = con.execute(f"SELECT bit_xor(md5_number(t::VARCHAR)) FROM there.{table} t").fetchall()
         digest.update(f"{table} {there.rows[table]} {rows}\n".encode())
     return digest.hexdigest()
