@@ -103,6 +103,7 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self.comments: list[Comment] = []
         self.stray: list[Comment] = []
+        self._heights: list[int] = []  # line breaks inside each comment
         self._line_of: list[int] = []
         source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\ue000", "").replace("\ue001", "")
         self._text = self._without_comments(source)
@@ -127,6 +128,7 @@ class _Reader:
             if known is not None:
                 out.append(f"\ue000{len(self.comments)}\ue001")
                 self.comments.append(Comment(known[0], known[1], line))
+                self._heights.append(match[0].count("\n"))
             line += match[0].count("\n")
             position = match.end()
         rest = source[position:]
@@ -189,7 +191,8 @@ class _Reader:
         for end in _ends(text):
             piece = text[start:end]
             lead = len(piece) - len(piece.lstrip())
-            at = line + text[: start + lead].count("\n")
+            before = text[: start + lead]
+            at = line + before.count("\n") + sum(self._heights[int(m[1])] for m in _MARK.finditer(before))
             clean, marks = self._unmark(piece.strip())
             if clean or marks:
                 yield Sentence(clean, at, marks, context)

@@ -79,12 +79,12 @@ def read(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:  # noqa
     found = own or next((c for t in clause.before if (c := comparatives(t))), [])
     if not found:
         return f"the sentence compares nothing, {call.name} does"
+    if macro.unit == "bool" and (word := magnitude(clause.said)):
+        return f"'{word}' is a number in words: print it in digits and bind it with '= SELECT speedup(...)'"
     kinds = {c.relation for c in found}
     if len(found) > 1 and (len(kinds) > 1 or not own):
         return f"the clause says more than one thing ({', '.join(repr(c.text) for c in found)}): bind each in a clause of its own"
     comparative = found[0]
-    if macro.unit == "bool" and (word := magnitude(clause.said)):
-        return f"'{word}' is a number in words: print it in digits and bind it with '= SELECT speedup(...)'"
     if (
         macro.unit == "cells" and comparative.relation not in macro.relations
     ) or comparative.relation not in macro.relations:

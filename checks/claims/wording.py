@@ -70,8 +70,8 @@ _BEATERS = _verbs(
     "trounce", "out-perform",
 ) + "|outruns?|outran|outrunning|outdoes|outdid|overtook|overtakes|edges? (?:out|past)|pulls? ahead of|bests|bested|tops|topped|smokes"  # fmt: skip
 _TRAILERS = (
-    _verbs("trail", "lag")
-    + r"|falls? behind|fell behind|lags? behind|loses? (?:out )?(?:to|against)|lost (?:out )?(?:to|against)"
+    r"lags? behind|lagged behind|falls? behind|fell behind|loses? (?:out )?(?:to|against)|lost (?:out )?(?:to|against)|"
+    + _verbs("trail", "lag")
 )
 _QUICK = r"faster|quicker|speedier|swifter|fleeter"
 _SLOW = r"slower|more slowly|sluggisher"
@@ -266,6 +266,7 @@ def magnitude(text: str) -> str | None:
 
 def always(text: str) -> str | None:
     """Return a word such as 'always' or 'throughout': the claim needs the whole set."""
+    text = " ".join(text.split())
     match = _ALWAYS.search(text)
     if match:
         return match[0]
@@ -282,6 +283,7 @@ def always(text: str) -> str | None:
 
 def quantified(text: str) -> set[str]:
     """Return the dimensions of which ``text`` says 'every' or 'all', among them 'cells'."""
+    text = " ".join(text.split())
     return {
         name
         for name, noun in _DIMENSION_NOUNS.items()

@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 
 from tests.checks.claims.world import Statement, Where
 
-NAMES = {"dispatch": ("dispatch", "`dispatch`", "Our kernel"), "vllm": ("vLLM", "vLLM", "`vllm`"), "sglang": ("SGLang", "SGLang", "`sglang`")}
+NAMES = {
+    "dispatch": ("dispatch", "`dispatch`", "Our kernel"),
+    "vllm": ("vLLM", "vLLM", "`vllm`"),
+    "sglang": ("SGLang", "SGLang", "`sglang`"),
+}
 FRAMES = {
     "beats": (
         "{A} beats {B} {where}.{c}",
@@ -89,7 +93,11 @@ def where(w: Where, rng: random.Random) -> str:
     parts = []
     if w.tokens:
         listed = _listed(w.tokens)
-        parts.append(rng.choice([f"at {listed} tokens", f"for {listed} tokens"]) if w.tokens != ("1",) else "at 1 token")
+        parts.append(
+            rng.choice([f"at {listed} tokens", f"for {listed} tokens"])
+            if w.tokens != ("1",)
+            else "at 1 token"
+        )
     if w.precision:
         parts.append(f"in {_listed(w.precision)}")
     if w.routing:
@@ -103,7 +111,9 @@ def where(w: Where, rng: random.Random) -> str:
     return rng.choice([", ", " "]).join(parts)
 
 
-def sentence(s: Statement, rng: random.Random, *, frame: int | None = None, bound: Sequence[str] | None = None) -> str:
+def sentence(
+    s: Statement, rng: random.Random, *, frame: int | None = None, bound: Sequence[str] | None = None
+) -> str:
     """Return a sentence that says ``s``, bound by its own comments unless others are given."""
     frames = FRAMES["slower" if s.kind == "speedup" and s.slower else s.kind]
     template = frames[frame % len(frames)] if frame is not None else rng.choice(frames)

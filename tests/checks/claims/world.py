@@ -124,7 +124,8 @@ class Oracle:
             for key, group in medians.groupby(["cell_id", "timing_mode", "contestant"])
         }
         self._runs = {
-            (cell, mode): run for run, cell, mode in medians[keys[:3]].drop_duplicates().itertuples(index=False)
+            (cell, mode): run
+            for run, cell, mode in medians[keys[:3]].drop_duplicates().itertuples(index=False)
         }
         self._bands: dict[tuple[str, str], float] = {}
 
@@ -169,7 +170,7 @@ class Oracle:
                 return False
         return True
 
-    def true(self, s: Statement) -> bool:
+    def true(self, s: Statement) -> bool:  # noqa: PLR0911  (one return a kind of statement)
         """Whether the statement is true."""
         cells = s.where.cells()
         rivals = [c for c in CONTESTANTS if c != s.first] if not s.second else [s.second]
@@ -180,7 +181,8 @@ class Oracle:
         if s.kind in {"count", "beats-count"}:
             names = sorted({c for c, _ in cells})
             won = sum(
-                all(self.beats(s.first, r, [(c, m)]) for r in rivals for m in s.where.mode or MODES) for c in names
+                all(self.beats(s.first, r, [(c, m)]) for r in rivals for m in s.where.mode or MODES)
+                for c in names
             )
             return s.unit == "cells" and s.numbers == (str(won), str(len(names)))
         if s.kind == "time":
@@ -222,7 +224,9 @@ class Oracle:
         for where in wheres:
             names = {c for c, _ in where.cells()}
             for a in CONTESTANTS:
-                counts = [Statement("count", a, "", where, (str(n), str(len(names))), "cells") for n in range(17)]
+                counts = [
+                    Statement("count", a, "", where, (str(n), str(len(names))), "cells") for n in range(17)
+                ]
                 found += [c for c in counts if self.true(c)]
             for a, b in pairs:
                 values = [self.speedup(a, b, c) for c in where.cells()]
@@ -230,7 +234,8 @@ class Oracle:
                     Statement("range", a, b, where, (f"{min(values):.2f}", f"{max(values):.2f}"), "x")
                 )
                 counts = [
-                    Statement("beats-count", a, b, where, (str(n), str(len(names))), "cells") for n in range(17)
+                    Statement("beats-count", a, b, where, (str(n), str(len(names))), "cells")
+                    for n in range(17)
                 ]
                 found += [c for c in counts if self.true(c)]
         for i, where in enumerate(single):
