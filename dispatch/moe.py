@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,6 +19,7 @@ from dispatch.kernels.family import MoeTensors
 from dispatch.precision import Precision, resolve_precision
 
 if TYPE_CHECKING:
+    from dispatch.kernels.compiled import Kernels
     from dispatch.kernels.family import Family
 
 _log = logging.getLogger("dispatch")
@@ -45,6 +46,7 @@ class Plan:
 class _Prepared:
     plan: Plan
     family: Family
+    kernels: Kernels = field(default_factory=dict)
 
 
 # Calls that ran before, by everything that a launch depends on: each needs no new decision, and its kernels
@@ -135,7 +137,7 @@ def fused_moe(
     )
     elsewhere = x.is_cuda and x.device.index != torch.cuda.current_device()
     with torch.cuda.device(x.device) if elsewhere else nullcontext():
-        prepared.family.run(tensors, prepared.plan.problem, prepared.plan.config)
+        prepared.family.run(tensors, prepared.plan.problem, prepared.plan.config, prepared.kernels)
     if key not in _prepared:
         if len(_prepared) >= _MOST_PREPARED:
             del _prepared[next(iter(_prepared))]

@@ -88,7 +88,7 @@ def resources(problem: Problem, kernel: str) -> list[Resources]:
     if knobs.runtime.interpret:
         raise TritonUnavailableError("TRITON_INTERPRET is set, so nothing is compiled: unset it.")
     with _recorded() as launches:
-        family.run(_tensors(problem), problem, family.configure(problem))
+        family.run(_tensors(problem), problem, family.configure(problem), {})
     return [_compile(fn, arguments, problem) for fn, arguments in launches]
 
 

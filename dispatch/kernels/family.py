@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 
 from dispatch.config import MoeConfig, Problem
+from dispatch.kernels.compiled import Kernels
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,11 @@ class Family(Protocol):
     def launches(self, problem: Problem) -> int:
         """Kernel launches of a call."""
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
         """Enqueue the call on the current stream; its last kernel writes ``tensors.out``.
+
+        ``kernels`` is empty at the first call and belongs to calls of this problem, this configuration and
+        tensors of one layout: a family may keep in it what it compiled.
 
         No host synchronisation, no search, and a launch shape that depends on the problem alone. Floating
         point is summed in a fixed order.

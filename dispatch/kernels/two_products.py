@@ -17,6 +17,7 @@ import triton
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.compiled import Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.rows import combine, quantize_rows
 from dispatch.kernels.schedule import Schedule, build_schedule
@@ -62,7 +63,13 @@ class TwoProducts:
     def launch_down(self, launch: Launch, problem: Problem) -> None:
         """Launch the second product."""
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+    def run(
+        self,
+        tensors: MoeTensors,
+        problem: Problem,
+        config: MoeConfig,
+        kernels: Kernels,  # noqa: ARG002
+    ) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
         interpret = problem.device.interpreted
         x, x_scale = tensors.x, None

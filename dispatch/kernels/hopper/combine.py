@@ -1,6 +1,6 @@
 """The sum over a token's choices, as the last of a chain of overlapped launches."""
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import torch
@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 from dispatch.config import Problem
+from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.launch import overlap, wait
 from dispatch.kernels.tile import narrow, widen
@@ -16,23 +17,19 @@ from dispatch.limits import check_grid
 _MOST_COLUMNS = 1024
 
 
-def combine(down: torch.Tensor, tensors: MoeTensors, problem: Problem) -> None:
+def combine(down: torch.Tensor, tensors: MoeTensors, problem: Problem, kernels: Kernels) -> None:
     """``out[t] = sum_j down[t * k + j]`` over the choices with a valid id, always in the order of j."""
     block = min(_MOST_COLUMNS, triton.next_power_of_2(problem.hidden))
     column_blocks = triton.cdiv(problem.hidden, block)
-    combine_kernel[(check_grid(problem.tokens * column_blocks, "combine"),)](
-        down,
-        tensors.topk_ids,
-        tensors.out,
-        tensors.out.stride(0),
-        problem.hidden,
-        problem.experts,
-        column_blocks,
-        TOP_K=problem.top_k,
-        BLOCK=block,
-        INTERPRET=problem.device.interpreted,
-        num_warps=4,
-        **overlap(problem.device),
+    kernel = kernels.get("combine")
+    if kernel is None:
+        constants = {"TOP_K": problem.top_k, "BLOCK": block, "INTERPRET": problem.device.interpreted}
+        kernel = Kernel(combine_kernel, constants, num_warps=4, **overlap(problem.device))
+        kernels["combine"] = kernel
+    kernel(
+        (check_grid(problem.tokens * column_blocks, "combine"), 1, 1),
+        *(down, tensors.topk_ids, tensors.out, tensors.out.stride(0)),
+        *(problem.hidden, problem.experts, column_blocks),
     )
 
 

@@ -7,7 +7,7 @@ waits for all earlier work of the stream, and every later one waits before its f
 computes: buffers can be reused from call to call.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 from typing import Any

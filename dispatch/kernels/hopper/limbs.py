@@ -13,7 +13,7 @@ row of K elements relative to its norm is at most ``sqrt(K) / (2 * 16256)``, uni
 A row with a NaN or an infinity gets the scale NaN, and so do its results.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import triton

@@ -14,7 +14,7 @@ its own tiles begin without waiting for another program, and writes its slots in
 weights further programs turn one row of x each into limbs. The launch depends on M, k and E alone.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ import triton
 import triton.language as tl
 
 from dispatch.config import Problem
+from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.launch import signal
 from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
@@ -42,7 +43,7 @@ class Plan:
 
     Attributes:
         rows: [max_tiles * block_m] int32.
-        tiles: [max_tiles] int32.
+        tiles: [max_tiles] int32, and E counters behind them.
         max_tiles: tiles that there can be, whatever the ids are.
         x: [M, H] as given, or int8 [M * limbs, H], the limbs of a row beside each other.
         x_scale: [M] float32; a tensor that nothing reads where x is not quantised.
@@ -64,48 +65,42 @@ def limbs_of(problem: Problem) -> int:
     return 1 if problem.precision.int8_activations else 2
 
 
-def build_plan(tensors: MoeTensors, problem: Problem, block_m: int, *, halves: bool = False) -> Plan:
+def build_plan(
+    tensors: MoeTensors, problem: Problem, block_m: int, kernels: Kernels, *, halves: bool = False
+) -> Plan:
     """Sort the slots by expert into padded tiles of ``block_m`` rows, and quantise x where weights are int8.
 
     Ids under 0 are left out; ids of E and above too, and ``tensors.out_of_range`` is set.
     """
     x, limbs = tensors.x, limbs_of(problem)
     max_tiles = max_row_tiles(problem.slots, problem.experts, block_m)
+    few = problem.slots <= _MANY_SLOTS and not halves
+    kernel = kernels.get("plan")
+    if kernel is None:
+        constants = {
+            "FEW": few,
+            "MOST_TILES": triton.next_power_of_2(max_tiles) if few else 1,
+            "BLOCK_M": block_m,
+            "HALVES": halves,
+            "BINS": max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1)),
+            "STEP": min(_MOST_SLOTS_A_STEP, max(64, triton.next_power_of_2(problem.slots))),
+            "TILE_STEP": _TILES_A_STEP,
+            "LIMBS": limbs,
+            "BLOCK_H": triton.next_power_of_2(problem.hidden),
+            "INTERPRET": problem.device.interpreted,
+        }
+        kernel = kernels["plan"] = Kernel(plan_kernel, constants, num_warps=8)
     rows = torch.empty(max_tiles * block_m, dtype=torch.int32, device=x.device)
-    tiles = torch.empty(max_tiles, dtype=torch.int32, device=x.device)
+    tiles = torch.empty(max_tiles + problem.experts, dtype=torch.int32, device=x.device)
     x_scale = torch.empty(problem.tokens, dtype=torch.float32, device=x.device)
     quantized = x
     if limbs:
         quantized = torch.empty((problem.tokens * limbs, problem.hidden), dtype=torch.int8, device=x.device)
-    few = problem.slots <= _MANY_SLOTS and not halves
     planners = 1 if few else problem.experts
-    counters = torch.empty(problem.experts if few else 1, dtype=torch.int32, device=x.device)
-    step = min(_MOST_SLOTS_A_STEP, max(64, triton.next_power_of_2(problem.slots)))
-    plan_kernel[(planners + (problem.tokens if limbs else 0),)](
-        tensors.topk_ids,
-        rows,
-        tiles,
-        counters,
-        tensors.out_of_range,
-        x,
-        x.stride(0),
-        quantized,
-        x_scale,
-        problem.slots,
-        max_tiles,
-        problem.experts,
-        problem.hidden,
-        FEW=few,
-        MOST_TILES=triton.next_power_of_2(max_tiles) if few else 1,
-        BLOCK_M=block_m,
-        HALVES=halves,
-        BINS=max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1)),
-        STEP=step,
-        TILE_STEP=_TILES_A_STEP,
-        LIMBS=limbs,
-        BLOCK_H=triton.next_power_of_2(problem.hidden),
-        INTERPRET=problem.device.interpreted,
-        num_warps=8,
+    kernel(
+        (planners + (problem.tokens if limbs else 0), 1, 1),
+        *(tensors.topk_ids, rows, tiles, tensors.out_of_range, x, x.stride(0), quantized, x_scale),
+        *(problem.slots, max_tiles, problem.experts, problem.hidden),
     )
     return Plan(rows, tiles, max_tiles, quantized, x_scale, limbs)
 
@@ -115,7 +110,6 @@ def plan_kernel(
     ids_ptr,
     rows_ptr,
     tiles_ptr,
-    counters_ptr,
     flag_ptr,
     x_ptr,
     x_stride,
@@ -143,7 +137,7 @@ def plan_kernel(
     if program < planners:
         if FEW:
             _plan_all(
-                ids_ptr, rows_ptr, tiles_ptr, counters_ptr, flag_ptr, slots, max_tiles, experts,
+                ids_ptr, rows_ptr, tiles_ptr, tiles_ptr + max_tiles, flag_ptr, slots, max_tiles, experts,
                 MOST_TILES, BLOCK_M, BINS, STEP,
             )  # fmt: skip
         else:

@@ -12,7 +12,7 @@ and group of GROUP columns, which costs no launch and no pass; the second produc
 """
 
 # ruff: noqa: PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import torch
@@ -21,6 +21,7 @@ import triton.language as tl
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.combine import combine
 from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
@@ -59,70 +60,72 @@ class Stream:
         """Plan, two products, sum."""
         return 4
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
-        plan = build_plan(tensors, problem, config.block_m)
+        if not kernels:
+            kernels.update(_kernels(tensors, problem, config))
+        plan = build_plan(tensors, problem, config.block_m, kernels)
         limbs = max(1, plan.limbs)
         padded = plan.max_tiles * config.block_m
+        groups = problem.intermediate // GROUP
         x = tensors.x
         activated = x.new_empty(
             (padded * limbs, problem.intermediate), dtype=torch.int8 if plan.limbs else x.dtype
         )
-        groups = problem.intermediate // GROUP
-        activated_scale = x.new_empty((padded, groups) if plan.limbs else (1, 1), dtype=torch.float32)
-        options = overlap(problem.device)
-        interpret = problem.device.interpreted
-        tile = config.gate_up
-        gate_up_kernel[(plan.max_tiles * groups,)](
-            plan.x,
-            plan.x.stride(0),
-            plan.x_scale,
-            tensors.w13,
-            tensors.w13.stride(0),
-            tensors.w13_scale,
-            activated,
-            activated_scale,
-            plan.rows,
-            plan.tiles,
-            W_ROW_STRIDE=tensors.w13.stride(1),
-            HIDDEN=problem.hidden,
-            INTERMEDIATE=problem.intermediate,
-            TOP_K=problem.top_k,
-            BLOCK_M=tile.block_m,
-            BLOCK_N=GROUP,
-            BLOCK_K=tile.block_k,
-            LIMBS=plan.limbs,
-            STAGES=tile.num_stages,
-            INTERPRET=interpret,
-            num_warps=tile.num_warps,
-            **options,
-        )
+        activated_scale = x.new_empty((padded, groups), dtype=torch.float32) if plan.limbs else plan.x_scale
         down = x.new_empty((problem.slots, problem.hidden))
-        tile = config.down
-        down_kernel[(plan.max_tiles * (problem.hidden // tile.block_n),)](
-            activated,
-            activated_scale,
-            tensors.w2,
-            tensors.w2.stride(0),
-            tensors.w2_scale,
-            tensors.topk_weights,
-            down,
-            plan.rows,
-            plan.tiles,
-            W_ROW_STRIDE=tensors.w2.stride(1),
-            HIDDEN=problem.hidden,
-            INTERMEDIATE=problem.intermediate,
-            BLOCK_M=tile.block_m,
-            BLOCK_N=tile.block_n,
-            BLOCK_K=tile.block_k,
-            GROUP_K=GROUP,
-            LIMBS=plan.limbs,
-            STAGES=tile.num_stages,
-            INTERPRET=interpret,
-            num_warps=tile.num_warps,
-            **options,
+        kernels["gate_up"](
+            (plan.max_tiles * groups, 1, 1),
+            *(plan.x, plan.x.stride(0), plan.x_scale, tensors.w13, tensors.w13.stride(0), tensors.w13_scale),
+            *(activated, activated_scale, plan.rows, plan.tiles),
         )
-        combine(down, tensors, problem)
+        kernels["down"](
+            (plan.max_tiles * (problem.hidden // config.down.block_n), 1, 1),
+            *(activated, activated_scale, tensors.w2, tensors.w2.stride(0), tensors.w2_scale),
+            *(tensors.topk_weights, down, plan.rows, plan.tiles),
+        )
+        combine(down, tensors, problem, kernels)
+
+
+def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernels:
+    """Both products, to be compiled for these tiles."""
+    gate_up, down = config.gate_up, config.down
+    sizes = {"HIDDEN": problem.hidden, "INTERMEDIATE": problem.intermediate}
+    limbs, interpret, options = limbs_of(problem), problem.device.interpreted, overlap(problem.device)
+    return {
+        "gate_up": Kernel(
+            gate_up_kernel,
+            {
+                "W_ROW_STRIDE": tensors.w13.stride(1),
+                **sizes,
+                "TOP_K": problem.top_k,
+                "BLOCK_M": gate_up.block_m,
+                "BLOCK_N": GROUP,
+                "BLOCK_K": gate_up.block_k,
+                "LIMBS": limbs,
+                "STAGES": gate_up.num_stages,
+                "INTERPRET": interpret,
+            },
+            num_warps=gate_up.num_warps,
+            **options,
+        ),
+        "down": Kernel(
+            down_kernel,
+            {
+                "W_ROW_STRIDE": tensors.w2.stride(1),
+                **sizes,
+                "BLOCK_M": down.block_m,
+                "BLOCK_N": down.block_n,
+                "BLOCK_K": down.block_k,
+                "GROUP_K": GROUP,
+                "LIMBS": limbs,
+                "STAGES": down.num_stages,
+                "INTERPRET": interpret,
+            },
+            num_warps=down.num_warps,
+            **options,
+        ),
+    }
 
 
 def most_rows(problem: Problem) -> float:

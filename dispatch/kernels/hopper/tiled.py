@@ -11,8 +11,10 @@ half of the padding.
 """
 
 # ruff: noqa: PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import triton
@@ -20,6 +22,7 @@ import triton.language as tl
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.combine import combine
 from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
@@ -28,6 +31,7 @@ from dispatch.kernels.hopper.plan import build_plan, limbs_of
 from dispatch.kernels.hopper.pointwise import silu
 from dispatch.kernels.hopper.stream import most_rows
 from dispatch.kernels.tile import narrow, widen
+from dispatch.limits import check_grid
 
 _CHANNELS = 128
 _STEP = 128
@@ -56,86 +60,82 @@ class Tiled:
         """Plan, two products, sum; with int8 weights one more between the products."""
         return 5 if problem.precision.int8_weights else 4
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
-        plan = build_plan(tensors, problem, config.block_m, halves=True)
-        limbs = max(1, plan.limbs)
+        if not kernels:
+            kernels.update(_kernels(tensors, problem, config))
+        plan = build_plan(tensors, problem, config.block_m, kernels, halves=True)
         padded = plan.max_tiles * config.block_m
-        options = overlap(problem.device)
-        interpret = problem.device.interpreted
         x = tensors.x
         activated = x.new_empty((padded, problem.intermediate))
-        activated_scale = x.new_empty(padded if plan.limbs else 1, dtype=torch.float32)
-        tile = config.gate_up
-        gate_up_kernel[(plan.max_tiles * (problem.intermediate // tile.block_n),)](
-            plan.x,
-            plan.x.stride(0),
-            plan.x_scale,
-            tensors.w13,
-            tensors.w13.stride(0),
-            tensors.w13_scale,
-            activated,
-            plan.rows,
-            plan.tiles,
-            plan.max_tiles,
-            EXPERTS=problem.experts,
-            W_ROW_STRIDE=tensors.w13.stride(1),
-            HIDDEN=problem.hidden,
-            INTERMEDIATE=problem.intermediate,
-            TOP_K=problem.top_k,
-            BLOCK_M=tile.block_m,
-            BLOCK_N=tile.block_n,
-            BLOCK_K=tile.block_k,
-            GROUP_M=tile.group_m,
-            LIMBS=plan.limbs,
-            STAGES=tile.num_stages,
-            INTERPRET=interpret,
-            num_warps=tile.num_warps,
-            **options,
+        rows, row_scale = activated, plan.x_scale
+        kernels["gate_up"](
+            (plan.max_tiles * (problem.intermediate // config.gate_up.block_n), 1, 1),
+            *(plan.x, plan.x.stride(0), plan.x_scale, tensors.w13, tensors.w13.stride(0), tensors.w13_scale),
+            *(activated, plan.rows, plan.tiles, plan.max_tiles),
         )
-        rows = activated
         if plan.limbs:
-            rows = x.new_empty((padded * limbs, problem.intermediate), dtype=torch.int8)
-            to_limbs_kernel[(padded,)](
-                activated,
-                rows,
-                activated_scale,
-                plan.rows,
-                COLUMNS=problem.intermediate,
-                BLOCK=triton.next_power_of_2(problem.intermediate),
-                LIMBS=plan.limbs,
-                INTERPRET=interpret,
-                num_warps=4,
-                **options,
-            )
+            rows = x.new_empty((padded * plan.limbs, problem.intermediate), dtype=torch.int8)
+            row_scale = x.new_empty(padded, dtype=torch.float32)
+            kernels["to_limbs"]((check_grid(padded, "to_limbs"), 1, 1), activated, rows, row_scale, plan.rows)
         down = x.new_empty((problem.slots, problem.hidden))
-        tile = config.down
-        down_kernel[(plan.max_tiles * (problem.hidden // tile.block_n),)](
-            rows,
-            activated_scale,
-            tensors.w2,
-            tensors.w2.stride(0),
-            tensors.w2_scale,
-            tensors.topk_weights,
-            down,
-            plan.rows,
-            plan.tiles,
-            plan.max_tiles,
-            EXPERTS=problem.experts,
-            W_ROW_STRIDE=tensors.w2.stride(1),
-            HIDDEN=problem.hidden,
-            INTERMEDIATE=problem.intermediate,
-            BLOCK_M=tile.block_m,
-            BLOCK_N=tile.block_n,
-            BLOCK_K=tile.block_k,
-            GROUP_M=tile.group_m,
-            LIMBS=plan.limbs,
-            STAGES=tile.num_stages,
-            INTERPRET=interpret,
-            num_warps=tile.num_warps,
-            **options,
+        kernels["down"](
+            (plan.max_tiles * (problem.hidden // config.down.block_n), 1, 1),
+            *(rows, row_scale, tensors.w2, tensors.w2.stride(0), tensors.w2_scale),
+            *(tensors.topk_weights, down, plan.rows, plan.tiles, plan.max_tiles),
         )
-        combine(down, tensors, problem)
+        combine(down, tensors, problem, kernels)
+
+
+def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernels:
+    """Both products and the pass between them, to be compiled for these tiles."""
+    gate_up, down = config.gate_up, config.down
+    limbs, interpret, options = limbs_of(problem), problem.device.interpreted, overlap(problem.device)
+    experts = {"EXPERTS": problem.experts}
+    sizes = {"HIDDEN": problem.hidden, "INTERMEDIATE": problem.intermediate}
+
+    def tile_constants(tile: TileConfig) -> dict[str, Any]:
+        return {
+            "BLOCK_M": tile.block_m,
+            "BLOCK_N": tile.block_n,
+            "BLOCK_K": tile.block_k,
+            "GROUP_M": tile.group_m,
+            "LIMBS": limbs,
+            "STAGES": tile.num_stages,
+            "INTERPRET": interpret,
+        }
+
+    return {
+        "gate_up": Kernel(
+            gate_up_kernel,
+            {
+                **experts,
+                "W_ROW_STRIDE": tensors.w13.stride(1),
+                **sizes,
+                "TOP_K": problem.top_k,
+                **tile_constants(gate_up),
+            },
+            num_warps=gate_up.num_warps,
+            **options,
+        ),
+        "to_limbs": Kernel(
+            to_limbs_kernel,
+            {
+                "COLUMNS": problem.intermediate,
+                "BLOCK": triton.next_power_of_2(problem.intermediate),
+                "LIMBS": limbs,
+                "INTERPRET": interpret,
+            },
+            num_warps=4,
+            **options,
+        ),
+        "down": Kernel(
+            down_kernel,
+            {**experts, "W_ROW_STRIDE": tensors.w2.stride(1), **sizes, **tile_constants(down)},
+            num_warps=down.num_warps,
+            **options,
+        ),
+    }
 
 
 def model(problem: Problem) -> MoeConfig:

@@ -10,7 +10,7 @@ int8 weights are multiplied four at a time (dp4a) with the limbs of x, which eac
 """
 
 # ruff: noqa: PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import torch
@@ -19,6 +19,7 @@ import triton.language as tl
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.launch import overlap, prefetch, refuses, signal, wait
 from dispatch.kernels.hopper.limbs import dot4, limb_scale, magnitude, to_limbs
@@ -27,6 +28,7 @@ from dispatch.kernels.hopper.pointwise import silu
 from dispatch.kernels.tile import narrow, widen
 
 _MOST_TOKENS = 1
+_MOST_STEP = 2048
 _LEAST_ROWS = 16  # channels of H and I are multiples of this many
 
 
@@ -53,72 +55,76 @@ class Vector:
         """Two."""
         return 2
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
-        interpret = problem.device.interpreted
-        limbs = limbs_of(problem)
-        x = tensors.x
-        activated = torch.empty((problem.slots, problem.intermediate), dtype=torch.float32, device=x.device)
-        tile = config.gate_up
-        gate_up_kernel[(problem.slots * (problem.intermediate // tile.block_n),)](
-            x,
-            x.stride(0),
-            tensors.w13,
-            tensors.w13.stride(0),
-            tensors.w13_scale,
-            tensors.topk_ids,
-            tensors.out_of_range,
-            activated,
-            EXPERTS=problem.experts,
-            W_ROW_STRIDE=tensors.w13.stride(1),
-            HIDDEN=problem.hidden,
-            INTERMEDIATE=problem.intermediate,
-            TOP_K=problem.top_k,
-            BLOCK_N=tile.block_n,
-            BLOCK_K=tile.block_k,
-            BLOCK_H=triton.next_power_of_2(problem.hidden),
-            LIMBS=limbs,
-            INTERPRET=interpret,
-            num_warps=tile.num_warps,
+        if not kernels:
+            kernels.update(_kernels(tensors, problem, config))
+        x, out = tensors.x, tensors.out
+        activated = x.new_empty((problem.slots, problem.intermediate), dtype=torch.float32)
+        kernels["gate_up"](
+            (problem.slots * (problem.intermediate // config.gate_up.block_n), 1, 1),
+            *(x, x.stride(0), tensors.w13, tensors.w13.stride(0), tensors.w13_scale),
+            *(tensors.topk_ids, tensors.out_of_range, activated),
         )
-        tile = config.down
-        down_kernel[(problem.hidden // tile.block_n, problem.tokens)](
-            activated,
-            tensors.w2,
-            tensors.w2.stride(0),
-            tensors.w2_scale,
-            tensors.topk_ids,
-            tensors.topk_weights,
-            tensors.out,
-            tensors.out.stride(0),
-            EXPERTS=problem.experts,
-            W_ROW_STRIDE=tensors.w2.stride(1),
-            HIDDEN=problem.hidden,
-            INTERMEDIATE=problem.intermediate,
-            TOP_K=problem.top_k,
-            BLOCK_N=tile.block_n,
-            BLOCK_K=tile.block_k,
-            LIMBS=limbs,
-            INTERPRET=interpret,
-            num_warps=tile.num_warps,
+        kernels["down"](
+            (problem.hidden // config.down.block_n, problem.tokens, 1),
+            *(activated, tensors.w2, tensors.w2.stride(0), tensors.w2_scale),
+            *(tensors.topk_ids, tensors.topk_weights, out, out.stride(0)),
+        )
+
+
+def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernels:
+    """Both kernels, to be compiled for these rows a program."""
+    gate_up, down = config.gate_up, config.down
+    limbs, interpret = limbs_of(problem), problem.device.interpreted
+    sizes = {
+        "HIDDEN": problem.hidden,
+        "INTERMEDIATE": problem.intermediate,
+        "TOP_K": problem.top_k,
+    }
+    return {
+        "gate_up": Kernel(
+            gate_up_kernel,
+            {
+                "EXPERTS": problem.experts,
+                "W_ROW_STRIDE": tensors.w13.stride(1),
+                **sizes,
+                "BLOCK_N": gate_up.block_n,
+                "BLOCK_K": gate_up.block_k,
+                "BLOCK_H": triton.next_power_of_2(problem.hidden),
+                "LIMBS": limbs,
+                "INTERPRET": interpret,
+            },
+            num_warps=gate_up.num_warps,
+        ),
+        "down": Kernel(
+            down_kernel,
+            {
+                "EXPERTS": problem.experts,
+                "W_ROW_STRIDE": tensors.w2.stride(1),
+                **sizes,
+                "BLOCK_N": down.block_n,
+                "BLOCK_K": down.block_k,
+                "LIMBS": limbs,
+                "INTERPRET": interpret,
+            },
+            num_warps=down.num_warps,
             **overlap(problem.device),
-        )
+        ),
+    }
 
 
 def model(problem: Problem) -> MoeConfig:
     """Rows a program: its weights are in flight together, some 32 KB of each of the two matrices."""
     limbs = limbs_of(problem)
-    rows = 16 if limbs == 0 else 8
-    step = 1024 if limbs == 0 else 2048
-    gate_up = TileConfig(16, rows, min(step, _covering(problem.hidden)), 8 if limbs == 0 else 4, 1)
-    down = TileConfig(16, 8, _covering(problem.intermediate), 8 if limbs == 0 else 4, 1)
+    whole = min(_MOST_STEP, triton.next_power_of_2(problem.intermediate))
+    if limbs == 0:
+        gate_up = TileConfig(16, 16, min(_MOST_STEP // 2, triton.next_power_of_2(problem.hidden)), 8, 1)
+        down = TileConfig(16, 4, whole, 4, 1)
+    else:
+        gate_up = TileConfig(16, 4, min(_MOST_STEP, triton.next_power_of_2(problem.hidden)), 4, 1)
+        down = TileConfig(16, 8, whole, 4, 1)
     return MoeConfig(gate_up, down, "model", f"{problem.tokens} tokens")
-
-
-def _covering(size: int) -> int:
-    """The power of two that covers ``size`` with the least padding over steps of 512 and more."""
-    steps = (2048, 1024, 512)
-    return min(steps, key=lambda step: (-(-size // step) * step, -step))
 
 
 @triton.jit
@@ -156,6 +162,10 @@ def gate_up_kernel(
     steps = tl.arange(0, BLOCK_K)
     w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * W_ROW_STRIDE + steps[None, :]
     x_row = x_ptr + (slot // TOP_K).to(tl.int64) * x_stride
+    # The first weights are asked for before x is looked at.
+    inside = steps < HIDDEN
+    w_gate = tl.load(w_ptrs, mask=inside[None, :], other=0)
+    w_up = tl.load(w_ptrs + INTERMEDIATE * W_ROW_STRIDE, mask=inside[None, :], other=0)
     scale = 1.0
     inverse = 1.0
     if LIMBS > 0:
@@ -167,10 +177,7 @@ def gate_up_kernel(
     up = tl.zeros((BLOCK_N,), tl.float32)
     for k in tl.static_range(0, HIDDEN, BLOCK_K):
         inside = k + steps < HIDDEN
-        if k + BLOCK_K <= HIDDEN:
-            w_gate = tl.load(w_ptrs + k)
-            w_up = tl.load(w_ptrs + INTERMEDIATE * W_ROW_STRIDE + k)
-        else:
+        if k > 0:
             w_gate = tl.load(w_ptrs + k, mask=inside[None, :], other=0)
             w_up = tl.load(w_ptrs + INTERMEDIATE * W_ROW_STRIDE + k, mask=inside[None, :], other=0)
         x = widen(tl.load(x_row + k + steps, mask=inside, other=0.0), INTERPRET).to(tl.float32)
