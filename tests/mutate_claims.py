@@ -30,7 +30,6 @@ from tests.checks.claims.world import (
     PRECISIONS,
     ROUTINGS,
     TOKENS,
-    WORKLOAD,
     Oracle,
     Statement,
     Where,
@@ -40,7 +39,12 @@ from tests.checks.claims.world import (
 PROJECT = Path(__file__).parents[1]
 VALUES = {"tokens": TOKENS, "precision": PRECISIONS, "routing": ROUTINGS, "mode": MODES}
 STRANGERS = ("humming", "dispatch-naive", "flashinfer")
-OTHER_UNITS = {"x": ("%", "us", " ms"), "us": ("ms", "s", "x"), "ms": ("us", "s", "ns"), "cells": ("positions",)}
+OTHER_UNITS = {
+    "x": ("%", "us", " ms"),
+    "us": ("ms", "s", "x"),
+    "ms": ("us", "s", "ns"),
+    "cells": ("positions",),
+}
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,9 @@ class Mutator:
     def _moved(self, s: Statement) -> Statement | None:
         dimension = self.rng.choice([d for d in VALUES if getattr(s.where, d)] or ["tokens"])
         now = getattr(s.where, dimension)
-        choice = [v for v in VALUES[dimension] if (v,) != now] + (["2048", "129"] if dimension == "tokens" else [])
+        choice = [v for v in VALUES[dimension] if (v,) != now] + (
+            ["2048", "129"] if dimension == "tokens" else []
+        )
         return replace(s, where=replace(s.where, **{dimension: (self.rng.choice(choice),)}))
 
     def _widened(self, s: Statement) -> Statement | None:
@@ -179,18 +185,26 @@ class Mutator:
         if not named:
             return None
         dropped = self.rng.sample(named, self.rng.randint(1, len(named)))
-        return replace(s, where=replace(s.where, **{d: () for d in dropped}))
+        return replace(s, where=replace(s.where, **dict.fromkeys(dropped, ())))
 
     def _any(self, s: Statement) -> Statement:
         """Some other statement near ``s``, true or not."""
-        edits = [self._number(s, 1), self._swapped(s), self._renamed(s, "first"), self._moved(s), self._widened(s)]
+        edits = [
+            self._number(s, 1),
+            self._swapped(s),
+            self._renamed(s, "first"),
+            self._moved(s),
+            self._widened(s),
+        ]
         return self.rng.choice([e for e in edits if e is not None] or [s])
 
     # ---- edits of the binding, and of both ---------------------------------------------------------------------
 
     def _unbound(self, s: Statement) -> Mutant:
         said = self._any(s)
-        return Mutant("unbound", self._layout(sentence(said, self.rng, bound=("", ""))), self.oracle.true(said), True)
+        return Mutant(
+            "unbound", self._layout(sentence(said, self.rng, bound=("", ""))), self.oracle.true(said), True
+        )
 
     def _foreign(self, s: Statement) -> Mutant:
         said, other = self._any(s), self.rng.choice(self.oracle.statements)
@@ -225,7 +239,7 @@ class Mutator:
             ]
         )
         text = sentence(s, self.rng) + tail
-        if self.rng.random() < 0.5:  # noqa: PLR2004  (half of them inside the sentence)
+        if self.rng.random() < 0.5:
             base = sentence(s, self.rng)
             end = base.rfind(".", 0, base.rfind("<!--")) if base.endswith("-->") else len(base) - 1
             text = f"{base[:end]}, and {first} is faster than {second}{base[end:]}"
@@ -235,9 +249,13 @@ class Mutator:
         if s.kind not in {"beats", "wins"} or not any(getattr(s.where, d) for d in VALUES):
             return None
         said = replace(s, where=Where())
-        phrase = self.rng.choice(["in every cell", "always", "throughout", "everywhere", "in all cases", "consistently"])
+        phrase = self.rng.choice(
+            ["in every cell", "always", "throughout", "everywhere", "in all cases", "consistently"]
+        )
         text = sentence(said, self.rng, bound=("", "")).rstrip(".")
-        text = re.sub(r"(?:in every cell|in all cells|at every token count),? ?", "", text, flags=re.IGNORECASE).rstrip(" ,")
+        text = re.sub(
+            r"(?:in every cell|in all cells|at every token count),? ?", "", text, flags=re.IGNORECASE
+        ).rstrip(" ,")
         return Mutant("quantifier", f"{text} {phrase}.{comments(s)[0]}", self.oracle.true(said))
 
     def _always(self, s: Statement) -> Mutant | None:
@@ -247,7 +265,9 @@ class Mutator:
         said = replace(s, where=replace(s.where, tokens=()))
         text = sentence(s, self.rng)
         end = text.rfind(".", 0, text.rfind("<!--")) if text.endswith("-->") else len(text) - 1
-        phrase = self.rng.choice([" and at every token count", " and at all other token counts", ", as at every size"])
+        phrase = self.rng.choice(
+            [" and at every token count", " and at all other token counts", ", as at every size"]
+        )
         return Mutant("always", text[:end] + phrase + text[end:], self.oracle.true(said))
 
     def _negated(self, s: Statement) -> Mutant | None:
@@ -306,9 +326,9 @@ class Mutator:
             return re.sub(r" (?![^<]*-->)", lambda _: self.rng.choice([" ", " ", "\n"]), text)
         if style == 1:
             return f"- {text}\n- and some other item\n"
-        if style == 2:  # noqa: PLR2004
+        if style == 2:
             return f"> {text}\n"
-        if style == 3:  # noqa: PLR2004
+        if style == 3:
             return f"Some words before.  {text} Some words after.\n"
         return text
 
@@ -321,7 +341,7 @@ def run(scanner: Scanner, mutator: Mutator, mutants: int, rewordings: int) -> Ta
         tally.untrue[mutant.edit] += mutant.to_catch
         try:
             claims = list(scanner.scan("mutant.md", mutant.text))
-        except Exception as error:  # noqa: BLE001  (a crash is what is looked for)
+        except Exception as error:
             tally.crashed.append((mutant, repr(error)))
             continue
         if mutant.to_catch and all(c.verdict is Verdict.HOLDS for c in claims):
@@ -347,7 +367,9 @@ def own_documents(project: Path, lake: Path, db: Path) -> Tally:
                 tally.mutants[mutant.edit] += 1
                 tally.untrue[mutant.edit] += not mutant.true
                 claims = scanner.scan(path.name, mutant.text)
-                if not mutant.true and not any(c.verdict.judged is not True for c in claims if c.kind is Kind.NUMBER):
+                if not mutant.true and not any(
+                    c.verdict.judged is not True for c in claims if c.kind is Kind.NUMBER
+                ):
                     tally.missed.append(mutant)
     finally:
         sandbox.close()
@@ -366,7 +388,11 @@ def _moved_numbers(source: str, oracle: Oracle) -> Iterator[Mutant]:
         mode = re.search(r"mode := '(\w+)'", match[5])
         cell = (names[2 if match[4] == "speedup" else 1], mode[1] if mode else "graph")
         try:
-            value = oracle.speedup(names[0], names[1], cell) if match[4] == "speedup" else oracle.time(names[0], cell)
+            value = (
+                oracle.speedup(names[0], names[1], cell)
+                if match[4] == "speedup"
+                else oracle.time(names[0], cell)
+            )
         except KeyError:
             continue  # a glob, or a cell that was never measured
         places = len(match[1].partition(".")[2])
@@ -386,7 +412,7 @@ def command(mutants: Sequence[Mutant], db: Path, folder: Path) -> int:
     (folder / "pyproject.toml").write_text('[tool.checks]\ndocuments = ["*.md"]\n', encoding="utf-8")
     for mutant in mutants:
         (folder / "mutant.md").write_text(mutant.text, encoding="utf-8")
-        done = subprocess.run(  # noqa: S603  (our own command)
+        done = subprocess.run(
             [sys.executable, "-m", "checks", "run", "--suite", "claims", "--db", str(db)],
             cwd=folder,
             env={"PYTHONPATH": str(PROJECT), "PATH": ""},
@@ -408,7 +434,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         lake, db = make(Path(folder))
         sandbox = Sandbox(db)
-        mutator = Mutator(Oracle(lake), random.Random(options.seed))  # noqa: S311  (not for secrets)
+        mutator = Mutator(Oracle(lake), random.Random(options.seed))
         tally = run(Scanner(open_judge(PROJECT, sandbox)), mutator, options.mutants, options.rewordings)
         sandbox.close()
         print(tally)
@@ -424,13 +450,15 @@ def main() -> int:
         missed = len(tally.missed) + len(tally.crashed) + passed
         if (PROJECT / "data" / "samples").is_dir():
             own_db = Path(folder) / "own.db"
-            from warehouse.build import build  # noqa: PLC0415
+            from warehouse.build import build
 
             build([PROJECT / "data"], own_db)
             own = own_documents(PROJECT, PROJECT / "data", own_db)
-            print(f"own documents: {own.mutants.total()} mutants, {own.untrue.total()} untrue, {len(own.missed)} missed")
+            print(
+                f"own documents: {own.mutants.total()} mutants, {own.untrue.total()} untrue, {len(own.missed)} missed"
+            )
             missed += len(own.missed)
-    return int(missed > 0 or tally.alarm_share > 0.02)  # noqa: PLR2004
+    return int(missed > 0 or tally.alarm_share > 0.02)
 
 
 if __name__ == "__main__":

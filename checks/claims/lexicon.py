@@ -77,7 +77,12 @@ class Lexicon:
         )
         cells = rows("SELECT workload, precision, routing, tokens::VARCHAR, timing_mode, device FROM winners")
         required = rows("SELECT DISTINCT contestant FROM run_roster WHERE role = 'required'")
-        names = {*houses, *houses.values(), *(r[0] for r in others)} - {None}
+        # A configuration may be called by its precision alone; in a sentence that names cells, not somebody.
+        names = {
+            n
+            for n in (*houses, *houses.values(), *(r[0] for r in others))
+            if n and not re.fullmatch(_PRECISIONS, n, re.IGNORECASE)
+        }
         return cls(
             frozenset(names),
             houses,
