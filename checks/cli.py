@@ -1,18 +1,22 @@
-"""The ``checks`` command. Heavy imports stand inside the commands, so that ``--help`` is quick."""
+"""The ``checks`` command. Heavy imports stand inside the commands, so that ``--help`` is quick.
+
+A subcommand of its own module is registered here: ``app.command("name")(module.function)``.
+"""
 
 from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from checks import documents
+from checks.options import Db, Lakes, PolicyFile, Project, finish, place
+
 if TYPE_CHECKING:
     from checks.model import Rule
-    from checks.session import Session
 
 app = typer.Typer(
     add_completion=False,
@@ -31,30 +35,15 @@ class Format(enum.StrEnum):
     GITHUB = "github"
 
 
-Db = Annotated[Path, typer.Option("--db", help="The warehouse.")]
-Lakes = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--lake", help="Lake that the warehouse must be current with; may be repeated. Default: lake/."
-    ),
-]
-PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", help="The policy of today. Default: the one of this package.")
-]
-Project = Annotated[
-    Path, typer.Option("--project", help="Folder of the pyproject.toml whose documents are scanned.")
-]
-Suites = Annotated[list[str] | None, typer.Option("--suite", help="Only this suite; may be repeated.")]
-WAREHOUSE, PROJECT, REPORTS = Path("warehouse.db"), Path(), Path("reports")
-
-
 @app.command("run")
 def run_command(
-    db: Db = WAREHOUSE,
+    db: Db = None,
     lake: Lakes = None,
     policy: PolicyFile = None,
-    project: Project = PROJECT,
-    suite: Suites = None,
+    project: Project = None,
+    suite: Annotated[
+        list[str] | None, typer.Option("--suite", help="Only this suite; may be repeated.")
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TEXT,
     receipt: Annotated[
         Path | None, typer.Option(help="Receipt to verify. Default: reports/receipt.json where it exists.")
@@ -64,45 +53,50 @@ def run_command(
 
     def work() -> int:
         from checks.formats import FORMATS  # noqa: PLC0415
+        from checks.session import Session  # noqa: PLC0415
 
-        with _session(db, lake, policy, project) as session:
-            gate = session.gate(
-                suite or (), receipt=receipt or REPORTS / "receipt.json", needed=receipt is not None
-            )
+        where = place(db, project)
+        with Session(where.db, lake, policy, where.project) as session:
+            gate = session.gate(suite or (), receipt or where.reports / "receipt.json", needed=bool(receipt))
         print(FORMATS[output.value](gate))
         return gate.exit_code
 
-    _exit(work)
+    finish(work)
 
 
 @app.command("report")
 def report_command(
-    db: Db = WAREHOUSE,
+    db: Db = None,
     lake: Lakes = None,
     policy: PolicyFile = None,
-    project: Project = PROJECT,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the report.")] = REPORTS,
+    project: Project = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the report. Default: reports/ of the project.")
+    ] = None,
 ) -> None:
     """Write report.md, report.html and receipt.json, only if the gate holds; its exit code otherwise."""
 
     def work() -> int:
         from checks.formats import text  # noqa: PLC0415
+        from checks.session import Session  # noqa: PLC0415
 
-        with _session(db, lake, policy, project) as session:
+        where = place(db, project)
+        folder = out or where.reports
+        with Session(where.db, lake, policy, where.project) as session:
             gate = session.gate(())
             if gate.exit_code == 0:
                 from checks.report import write  # noqa: PLC0415
 
-                for path in write(session, gate, out):
+                for path in write(session, gate, folder):
                     print(path)
         print(text(gate), file=sys.stdout if gate.exit_code == 0 else sys.stderr)
         if gate.exit_code != 0:
-            kept = out / "report.md"
-            stale = f"; {kept} is of an earlier lake and stale" if kept.exists() else ""
+            kept = folder / "report.md"
+            stale = f"; {kept} is of an earlier state and stale" if kept.exists() else ""
             print(f"checks report: the gate is closed, nothing was written{stale}", file=sys.stderr)
         return gate.exit_code
 
-    _exit(work)
+    finish(work)
 
 
 @app.command("list")
@@ -120,10 +114,10 @@ def list_command() -> None:
 @app.command("explain")
 def explain_command(
     rule_id: Annotated[str, typer.Argument(metavar="ID", help="As `checks list` prints it.")],
-    db: Db = WAREHOUSE,
+    db: Db = None,
     lake: Lakes = None,
     policy: PolicyFile = None,
-    project: Project = PROJECT,
+    project: Project = None,
 ) -> None:
     """Say what a rule asks, its query, the rows it looks at and what it came to."""
 
@@ -136,19 +130,20 @@ def explain_command(
         except KeyError:
             raise UnknownSuiteError(f"there is no rule '{rule_id}'; `checks list` names them") from None
         _describe(rule)
-        if not db.exists():
-            print(f"\nrows: there is no warehouse at {db}")
+        where = place(db, project)
+        if not where.db.exists():
+            print(f"\nrows: there is no warehouse at {where.db}")
             return 0
-        with _session(db, lake, policy, project) as session:
-            print("\nrows:")
-            print(session.rows_of(rule))
-            result = session.judge(rule)
-        print(f"\n{result.status.value} ({result.rows} rows)")
+        from checks.session import Session  # noqa: PLC0415
+
+        with Session(where.db, lake, policy, where.project) as session:
+            rows, result = session.explain(rule, where.reports / "receipt.json")
+        print(f"\nrows:\n{rows}\n{result.status.value} ({result.rows} rows)")
         for finding in result.findings:
             print(f"  {finding.status.value}: {finding.line}")
         return 0
 
-    _exit(work)
+    finish(work)
 
 
 def _describe(rule: Rule) -> None:
@@ -161,24 +156,9 @@ def _describe(rule: Rule) -> None:
     print(f"\nquery:\n{dedent(rule.query).strip()}")
 
 
-def _session(db: Path, lakes: list[Path] | None, policy: Path | None, project: Path) -> Session:
-    from checks.session import Session  # noqa: PLC0415
-
-    return Session(db, lakes, policy, project)
-
-
-def _exit(work: Callable[[], int]) -> NoReturn:
-    """Run ``work`` and leave with its exit code; a known error is its sentence and exit code 2."""
-    from checks.errors import ChecksError  # noqa: PLC0415
-    from checks.policy import PolicyError  # noqa: PLC0415
-    from warehouse.errors import WarehouseError  # noqa: PLC0415
-
-    try:
-        code = work()
-    except (ChecksError, PolicyError, WarehouseError) as error:
-        print(f"checks: {error}", file=sys.stderr)
-        code = 2
-    raise SystemExit(code)
+app.command("fix")(documents.fix_command)
+app.command("new")(documents.new_command)
+app.command("claims-file")(documents.claims_file_command)
 
 
 def main() -> None:

@@ -38,9 +38,7 @@ class Session:
 
     """
 
-    def __init__(
-        self, db: Path, lakes: list[Path] | None, policy: Path | None, project: Path
-    ) -> None:
+    def __init__(self, db: Path, lakes: list[Path] | None, policy: Path | None, project: Path) -> None:
         self.db, self.project = db, project
         self.con = _open(db)
         today = policies.load_policy(policy)
@@ -56,7 +54,6 @@ class Session:
             [(sha256, key, value) for sha256, text in registered for key, value in _keys(text)],
         )
         self._table("lake_state", "lake VARCHAR, state VARCHAR", lake_states(self.build_info, lakes))
-        self._table("receipt_state", "receipt VARCHAR, aspect VARCHAR, state VARCHAR", [])
 
     def __enter__(self) -> Self:
         """Return the session itself."""
@@ -87,13 +84,9 @@ class Session:
             ChecksError: an unknown suite, or a receipt that is ``needed`` and is not there.
 
         """
-        rows = [(str(receipt), "report", receipts.NO_REPORT)]
-        if receipt is not None and receipt.exists():
-            states = receipts.verify(receipt, fingerprint=self.fingerprint, policy_sha256=self.policy_sha256)
-            rows = [(str(receipt), aspect, state) for aspect, state in states]
-        elif needed:
+        if needed and not (receipt and receipt.exists()):
             raise ChecksError(f"there is no receipt at {receipt}; run `checks report` or leave --receipt out")
-        self._table("receipt_state", "receipt VARCHAR, aspect VARCHAR, state VARCHAR", rows)
+        self._read_receipt(receipt)
         unbound = () if _documents_are_named(self.project) else ("claims",)
         chosen, idle = gates.choose(self.con, suites, without=unbound)
         if any(s.name == "claims" for s in chosen):
@@ -119,20 +112,24 @@ class Session:
         names = [d[0] for d in frame.description or ()]
         return [dict(zip(names, values, strict=True)) for values in frame.fetchall()]
 
-    def judge(self, rule: Rule) -> RuleResult:
-        """Judge one rule."""
-        if rule.suite == "claims":
-            self.scan_claims()
-        return gates.judge_rule(self.con, rule, self.validate)
-
-    def rows_of(self, rule: Rule) -> str:
-        """Return the rows that the rule's query gives, as a text table, or why it breaks."""
+    def explain(self, rule: Rule, receipt: Path) -> tuple[str, RuleResult]:
+        """Return the rows that the rule's query gives, as a text table, and what the rule came to."""
+        self._read_receipt(receipt)
         if rule.suite == "claims":
             self.scan_claims()
         try:
-            return str(self.con.sql(rule.query))
+            rows = str(self.con.sql(rule.query))
         except duckdb.Error as error:
-            return f"the query broke: {error}"
+            rows = f"the query broke: {error}"
+        return rows, gates.judge_rule(self.con, rule, self.validate)
+
+    def _read_receipt(self, path: Path | None) -> None:
+        """Put what the receipt at ``path`` vouches for into its table, or that there is no report."""
+        rows = [(str(path), "report", receipts.NO_REPORT)]
+        if path is not None and path.exists():
+            states = receipts.verify(path, fingerprint=self.fingerprint, policy_sha256=self.policy_sha256)
+            rows = [(str(path), aspect, state) for aspect, state in states]
+        self._table("receipt_state", "receipt VARCHAR, aspect VARCHAR, state VARCHAR", rows)
 
     def _table(self, name: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({columns})")

@@ -127,6 +127,7 @@ class Recorder:
                     "interpreter": Path(entrant.interpreter).name
                     if entrant and entrant.interpreter
                     else None,
+                    "recorded_at": _now(),
                 }
             )
         self._append("rosters", rows)

@@ -207,6 +207,7 @@ def _rows(race: Race) -> dict[str, Rows]:
             "entered": e.entered,
             "precision": precision,
             "control_of": e.control_of,
+            "recorded_at": start,
         }
         for e in race.entrants
         for precision in precisions

@@ -100,6 +100,7 @@ TABLES: dict[str, Table] = {
             "config_source": TEXT,  # shipped, tuned, auto, fixed
             "implementation": TEXT,  # module:attribute, or an entry point's value
             "interpreter": TEXT,  # basename only; paths of a machine stay out of the lake
+            "recorded_at": TIME,  # before the contestant's first verdict
         },
         identity=("run_id", "contestant", "precision"),
         required=("house", "role", "entered"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from checks.report.content import Block
 from checks.report.data import Row
@@ -51,6 +52,7 @@ STYLE: Any = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
+    "figure.constrained_layout.use": True,
 }
 PANEL_WIDTH, PANEL_HEIGHT = 4.4, 2.9  # inches
 
@@ -62,9 +64,18 @@ def times_chart(block: Block) -> str:
         _series(ax, block, rows, "contestant", "time_us", "lo_us", "hi_us")
         floors = sorted({(r["tokens"], r["reference_floor_us"]) for r in rows if r["reference_floor_us"]})
         if floors:
-            ax.plot(*zip(*floors, strict=True), color=INK, linestyle="--", linewidth=1, gid=_gid("floor"))
+            ax.plot(
+                *zip(*floors, strict=True),
+                color=INK,
+                linestyle="--",
+                linewidth=1,
+                marker="_",
+                gid=_gid("floor"),
+            )
             ax.lines[-1].set_label("floor")
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
     rows = [r for r in block.times if r["role"] != "control" and r["time_us"] is not None]
     return _panels(rows, draw, "time, us", f"Time against tokens, {block.mode}")
@@ -142,7 +153,7 @@ def _panels(rows: list[Row], draw: Callable[[Axes, list[Row]], None], label: str
     with mpl.rc_context(STYLE):
         across = min(2, len(panels))
         down = -(-len(panels) // across)
-        figure = Figure(figsize=(2 * PANEL_WIDTH, down * PANEL_HEIGHT + 0.5), layout="constrained")
+        figure = Figure(figsize=(2 * PANEL_WIDTH, down * PANEL_HEIGHT + 0.5))
         axes = figure.subplots(down, across, squeeze=False)
         handles: dict[str, Any] = {}
         for ax, panel in zip(axes.flat, panels, strict=False):

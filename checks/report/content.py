@@ -93,8 +93,8 @@ def verdict(winners: list[Row]) -> str:
     ranking = sorted(wins.items(), key=lambda item: (-item[1], item[0]))
     if ranking and ranking[0][1] == cells:
         name = ranking[0][0]
-        refused = f" {short[name]} with a required rival refused." if short[name] else ""
-        return f"{name} wins {'the only cell' if cells == 1 else f'all {cells} cells'}.{refused}"
+        refused = f", {short[name]} of them with a required rival refused" if short[name] else ""
+        return f"{name} wins {'the only cell' if cells == 1 else f'all {cells} cells'}{refused}."
     parts = [
         f"{name} wins {count}" + (f" ({short[name]} with a required rival refused)" if short[name] else "")
         for name, count in ranking

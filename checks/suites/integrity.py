@@ -158,6 +158,23 @@ INTEGRITY = Suite(
             "run {run_id}: policy {policy_sha256} registered at {registered_at}, measured from {first_at}",
         ),
         Rule(
+            "integrity.roster-registered-first",
+            "A contestant stood in the roster before its own first verdict.",
+            """
+            WITH firsts AS (
+                SELECT run_id, contestant, split_part(cell_id, '/', 2) AS precision, min(recorded_at) AS first_at
+                FROM verdicts WHERE stage <> 'plan' GROUP BY ALL
+            )
+            SELECT
+                f.run_id, f.contestant, f.precision, o.recorded_at, f.first_at,
+                epoch(f.first_at) - epoch(o.recorded_at) AS seconds_before
+            FROM firsts f LEFT JOIN rosters o USING (run_id, contestant, precision)
+            ORDER BY ALL
+            """,
+            (Between("seconds_before", low=0),),
+            "run {run_id}: {contestant} ({precision}) entered the roster at {recorded_at}, judged from {first_at}",
+        ),
+        Rule(
             "integrity.policy-unchanged",
             "The runs that speak were measured under the policy of today: the keys that differ are named.",
             f"""

@@ -49,7 +49,7 @@ class TestRun:
     def test_0_everything_holds(self) -> None:
         done = checks("run")
         assert done.exit_code == 0
-        assert done.stdout.splitlines()[-1].startswith("checks: 19 hold, 0 false, 0 could not be judged")
+        assert done.stdout.splitlines()[-1].startswith("checks: 20 hold, 0 false, 0 could not be judged")
 
     def test_1_something_is_false(self) -> None:
         change(f"UPDATE winners SET outcome = 'incomplete', missing = 'vllm' WHERE cell_id = '{CELLS[0]}'")
@@ -155,7 +155,7 @@ class TestReport:
         change("DELETE FROM noise_floors")
         done = checks("report")
         assert done.exit_code == 3
-        assert "reports/report.md is of an earlier lake and stale" in done.stderr
+        assert "reports/report.md is of an earlier state and stale" in done.stderr
         assert Path("reports/report.md").read_bytes() == before
 
     def test_a_new_lake_makes_the_report_stale(self) -> None:

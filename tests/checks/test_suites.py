@@ -21,12 +21,9 @@ FALSE, UNJUDGED = Status.FALSE, Status.UNJUDGED
 
 def test_a_complete_race_holds(good: Path, validate: Validate, tmp_path: Path) -> None:
     with Session(good / "warehouse.db", [good / "lake"], None, tmp_path) as session:
-        result = gate.run(session.con, [SUITES["integrity"], SUITES["race"]], validate)
-    idle = {"integrity.report-current"}  # judged over the receipt that a run is given
-    assert {r.rule.id: r.status for r in result.results if r.status is not Status.HOLDS} == dict.fromkeys(
-        idle, UNJUDGED
-    )
-    assert all(r.rows > 0 for r in result.results if r.rule.id not in idle)
+        result = session.gate(("integrity", "race"))
+    assert [(r.rule.id, r.findings) for r in result.results if r.status is not Status.HOLDS] == []
+    assert all(r.rows > 0 for r in result.results)
 
 
 def test_an_empty_lake_could_not_be_judged(validate: Validate, tmp_path: Path) -> None:
@@ -101,6 +98,18 @@ BROKEN = [
         "measured from 2026",
     ),
     ("integrity.policy-registered-first", UNJUDGED, "DELETE FROM policies", "[seconds_before is unknown]"),
+    (
+        "integrity.roster-registered-first",
+        FALSE,
+        "UPDATE rosters SET recorded_at = '2027-01-01' WHERE contestant = 'vllm'",
+        "vllm (bf16) entered the roster at 2027-01-01",
+    ),
+    (
+        "integrity.roster-registered-first",
+        UNJUDGED,
+        "UPDATE rosters SET recorded_at = NULL WHERE contestant = 'vllm'",
+        "[seconds_before is unknown]",
+    ),
     (
         "integrity.policy-unchanged",
         FALSE,

@@ -59,7 +59,7 @@ def test_the_verdict_stands_first(markdown: str) -> None:
         "",
         "## Verdict",
         "",
-        "- **Test GPU, deepseek-moe-16b, graph**: dispatch wins all 2 cells. 1 with a required rival refused.",
+        "- **Test GPU, deepseek-moe-16b, graph**: dispatch wins all 2 cells, 1 of them with a required rival refused.",
     ]
 
 
