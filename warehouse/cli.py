@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warehouse.options import FINDINGS, OK, PARTIAL, Db, Lakes, finish, place
+from warehouse.transfer import import_lake_command, pack_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,6 +102,10 @@ def status_command(lake: Lakes = None) -> None:
         return PARTIAL if result.unreadable else OK
 
     finish(work)
+
+
+app.command("pack")(pack_command)
+app.command("import-lake")(import_lake_command)
 
 
 def _name(unreadable: Iterable[LakeFile]) -> None:

@@ -25,7 +25,7 @@ Db = Annotated[
 
 OK, FINDINGS, USAGE, PARTIAL = 0, 1, 2, 3
 
-_LOCAL, _RECORDED, _WAREHOUSE = "lake", "data", "warehouse.db"
+LOCAL, _RECORDED, _WAREHOUSE = "lake", "data", "warehouse.db"
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ def place(lakes: list[Path] | None, db: Path | None = None) -> Place:
     if lakes:
         return Place(tuple(dict.fromkeys(lakes)), db or Path(_WAREHOUSE))
     roots = [Path(), project_root()]
-    for name in (_LOCAL, _RECORDED):
+    for name in (LOCAL, _RECORDED):
         for root in roots:
             if (root / name).is_dir():
                 print(f"lake: {root / name}", file=sys.stderr)
                 return Place((root / name,), db or root / _WAREHOUSE)
     raise NoLakeError(
-        f"There is no {_LOCAL}/ and no {_RECORDED}/ in {Path.cwd()} or its project; "
+        f"There is no {LOCAL}/ and no {_RECORDED}/ in {Path.cwd()} or its project; "
         "name a lake with --lake, or make one with `python -m producers.race`."
     )
 
