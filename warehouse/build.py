@@ -24,7 +24,7 @@ import duckdb
 from checks import policy
 from warehouse.errors import BuildError, LockedError, StorageError, storage_error
 from warehouse.lake import LakeFile, fingerprint, require
-from warehouse.load import Loaded, first_line, load
+from warehouse.load import Loaded, first_line, is_environment, load
 from warehouse.schema import SCHEMA_VERSION
 
 # Readable by the `duckdb` command from PyPI, which lags behind the Python package.
@@ -77,6 +77,8 @@ def build(lakes: Sequence[Path], db: Path) -> BuildReport:
     try:
         with _connect(temporary) as con:
             loaded = _fill(con, lakes)
+            # Closing would write it too, and would say nothing where the disk is full.
+            con.execute("CHECKPOINT")
         _sync(temporary)
         temporary.replace(db)
         # A log of the old file, left by a process that died, must not be replayed into the new one.
@@ -85,7 +87,8 @@ def build(lakes: Sequence[Path], db: Path) -> BuildReport:
         raise storage_error(what, error) from None
     except duckdb.OutOfMemoryException as error:
         raise BuildError(f"{what}: not enough memory ({first_line(error)}).") from None
-    except duckdb.IOException as error:
+    except duckdb.Error as error:
+        # A full disk comes as an IOException, or as a failed commit or checkpoint around one.
         raise StorageError(f"{what}: {first_line(error)}; free space or name another folder.") from None
     finally:
         for left in db.parent.glob(f"{temporary.name}*"):
@@ -140,9 +143,9 @@ def _run_script(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
         sql = re.sub(r"\bCREATE VIEW\b", "CREATE TABLE", sql, count=1)
     try:
         con.execute(sql)
-    except (duckdb.IOException, duckdb.OutOfMemoryException):
-        raise
     except duckdb.Error as error:
+        if is_environment(error):
+            raise
         raise BuildError(f"{name} cannot be loaded: {first_line(error)}.") from None
 
 

@@ -77,7 +77,7 @@ def _create(con: duckdb.DuckDBPyConnection, table: str, entries: list[LakeFile])
     try:
         con.execute(f"CREATE OR REPLACE TABLE {table} AS {select_files(table, entries)}")
     except duckdb.Error as error:
-        if _is_environment(error):
+        if is_environment(error):
             raise
         judged = [inspect(e.lake, table, e.path, deep=True) if e.status == OK else e for e in entries]
         if judged == entries:
@@ -161,11 +161,12 @@ def _row(con: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, ...]:
     return tuple(row)
 
 
-def _is_environment(error: duckdb.Error) -> bool:
-    """Whether a full disk, a lack of memory or an interrupt is to blame, and no file."""
-    text = str(error)
-    return isinstance(error, duckdb.OutOfMemoryException | duckdb.InterruptException) or (
-        "No space left" in text or "could not write" in text.lower()
+def is_environment(error: duckdb.Error) -> bool:
+    """Whether a full disk, a lack of memory or an interrupt is to blame, and neither a file nor a query."""
+    kinds = duckdb.OutOfMemoryException | duckdb.InterruptException | duckdb.TransactionException
+    text = str(error).lower()
+    return isinstance(error, kinds | duckdb.FatalException) or (
+        "no space left" in text or "could not write" in text or "failed to write" in text
     )
 
 
