@@ -18,6 +18,7 @@ from warehouse.lake import LakeFile, scan
 from warehouse.load import Loaded, load_table
 from warehouse.pack import is_pack, read_manifest
 from warehouse.schema import TABLES
+from warehouse.scratch import scratch_database
 from warehouse.sql import RECORDING, quoted, value_columns
 
 FORMAT = "lake"
@@ -50,9 +51,7 @@ def import_lake(source: Path, lake: Path) -> MergeReport:
         raise NoLakeError(f"There is no lake or pack at {source}; name the folder that was packed or copied.")
     if lake.exists() and source.resolve() == lake.resolve():
         raise StorageError(f"{source} is the lake itself; name another machine's lake or pack.")
-    with duckdb.connect() as con:
-        con.execute("SET TimeZone = 'UTC'")
-        con.execute("SET enable_progress_bar = false")
+    with scratch_database(f"cannot compare {source} with {lake}") as con:
         con.execute("CREATE SCHEMA there")
         con.execute("CREATE SCHEMA here")
         there = _load(con, "there", _files(source))

@@ -23,6 +23,7 @@ from warehouse.errors import ConflictError, StorageError, storage_error
 from warehouse.lake import DAMAGED, LakeFile, inspect, require
 from warehouse.load import load
 from warehouse.schema import SCHEMA_VERSION, TABLES
+from warehouse.scratch import scratch_database
 from warehouse.sql import quoted
 
 MANIFEST = "manifest.json"
@@ -57,9 +58,7 @@ def pack(lakes: Sequence[Path], out: Path, max_bytes: int = MAX_BYTES) -> PackRe
     require(lakes)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StorageError(f"{out} is there already and not empty; name a new folder for the pack.")
-    with duckdb.connect() as con:
-        con.execute("SET TimeZone = 'UTC'")
-        con.execute("SET enable_progress_bar = false")
+    with scratch_database(f"cannot pack {', '.join(map(str, lakes))}") as con:
         loaded = load(con, lakes)
         if loaded.conflicts:
             raise ConflictError(f"{loaded.conflicts[0]}; correct the lake before packing it.")
