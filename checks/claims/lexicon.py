@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from checks.claims.sizes import token_counts
 
 DIMENSIONS = ("workload", "precision", "routing", "tokens", "timing_mode", "device")
 
@@ -31,7 +33,7 @@ _KNOWN = {
 }  # fmt: skip
 # Words that stand for some contestant without saying which.
 _SOMEBODY = re.compile(
-    r"\b(?:it|they|them|this|that|rivals?|competitors?|competition|contestants?|engines?|opponents?|everyone|everybody|everything else"
+    r"\b(?:it|they|them|(?-i:This|That)|rivals?|competitors?|competition|contestants?|engines?|opponents?|everyone|everybody|everything else"
     r"|(?:the|all|every|any) others?|kernels?|implementations?|librar(?:y|ies)|alternatives?)\b",
     re.IGNORECASE,
 )
@@ -40,7 +42,19 @@ _ROUTINGS = r"uniform|zipf(?:-\d+(?:\.\d+)?)?|zipfian|balanced|captured|dummy|sk
 _MODES = {"graph": r"(?:cuda[- ])?graphs?(?:[- ](?:mode|replay))?", "eager": r"eager(?:ly)?"}
 _DEVICES = r"(?:nvidia |amd )?(?:[abhlvtp]\d{2,3}[a-z]?(?: nvl| sxm\d?)?|b300|gb200|gh200|rtx ?\w+|mi\d{3}[a-z]?|gaudi ?\d)|cpu-interpreter|interpreter"
 _MODELS = r"deepseek[-\w.]*|mixtral[-\w.]*|qwen[-\w.]*|olmoe[-\w.]*|gpt-oss[-\w]*|llama[-\w.]*|dbrx"
-_LIST = r"\d[\d,]*(?:(?:, ?|,? and |,? or | ?/ ?)\d[\d,]*)*"
+
+
+# Two words with a conjunction between them, and words that stand there and are nobody.
+_JOINED = re.compile(
+    r"(?P<left>[\w.+-]*\w),? (?:and|or|as well as|plus|&) (?:the |both |even |also |over |against |than )*(?P<right>[\w.+-]*\w)"
+    r"(?= (?:at|in|with|under|for|on|by|over|when|from)\b| (?:\w+ly )?(?:is|are|wins?|beats?|leads?|outperforms?)\b| *[,.;:(]| *\Z)",
+    re.IGNORECASE,
+)
+_COMMON = re.compile(
+    rf"{_PRECISIONS}|{_ROUTINGS}|\d[\d,.]*|graphs?|replay|eager|mode|tokens?|cells?|more|up|above|less|fewer|so|it|both|others?|rivals?|engines?"
+    rf"|fastest|first|everyone|everything|everybody|routing|precision|modes?|routings|precisions|{_MODELS}|{_DEVICES}",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,20 @@ class Lexicon:
         """Return the contestants that ``text`` names, in order."""
         return [Mention(self._names[m[0].lower()], m.start(), m.end()) for m in self._pattern.finditer(text)]
 
+    def stranger(self, text: str) -> str | None:
+        """Return a name that is joined to a contestant's by 'and' and that nobody knows ('vLLM and TGI')."""
+        places = self.mentions(text)
+        spans = [(m.start, m.end) for m in places]
+        for match in _JOINED.finditer(text):
+            left, right = match.span("left"), match.span("right")
+            touches_left = any((a <= left[0] and left[1] <= b) or left[1] == b for a, b in spans)
+            touches_right = any(a == right[0] or a <= right[0] < b for a, b in spans)
+            if touches_left and not touches_right and not _COMMON.fullmatch(match["right"]):
+                return match["right"]
+            if touches_right and not touches_left and not _COMMON.fullmatch(match["left"]):
+                return match["left"]
+        return None
+
     def names_somebody(self, text: str) -> bool:
         """Whether ``text`` speaks of a contestant without naming one."""
         return bool(_SOMEBODY.search(text))
@@ -131,9 +159,13 @@ class Lexicon:
             "timing_mode": {mode for mode, p in _MODES.items() if _words(p, text)},
             "device": self._devices(text),
             "workload": self._workloads(text),
-            "tokens": self._tokens(text, bare_numbers),
+            "tokens": token_counts(text, self._sizes, bare=bare_numbers),
         }
         return {name: frozenset(values) for name, values in named.items() if values}
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [int(t) for t in self.all_of("tokens") if t.isdigit()]
 
     def _precisions(self, text: str) -> set[str]:
         values: set[str] = set()
@@ -165,69 +197,6 @@ class Lexicon:
         for word in _words(_MODELS, text):
             known = {w for w in self.all_of("workload") if w.lower() == word or w.lower().startswith(word)}
             values |= known or {word}
-        return values
-
-    def _tokens(self, text: str, bare_numbers: bool) -> set[str]:
-        values: set[str] = set()
-        everything = sorted(int(t) for t in self.all_of("tokens") if t.isdigit())
-        unit = r"[ -]?tokens?\b(?! ?/| per)"
-        rest = text
-
-        def take(pattern: str, choose: Callable[[re.Match[str]], Iterable[int]]) -> None:
-            nonlocal rest
-            for match in re.finditer(pattern, rest, re.IGNORECASE):
-                values.update(str(v) for v in choose(match))
-            rest = re.sub(pattern, lambda m: " " * len(m[0]), rest, flags=re.IGNORECASE)
-
-        def number(digits: str) -> int:
-            return int(digits.replace(",", ""))
-
-        def within(low: int, high: int) -> list[int]:
-            inside = [t for t in everything if low <= t <= high]
-            # An end that was not measured is named all the same, and will not be covered.
-            return inside + [end for end in (low, high) if end not in inside and 0 < end < 10**9]
-
-        n = r"(\d[\d,]*)"
-        plural = r"(?: tokens?)?"
-        take(
-            rf"\b(?:from |between )?{n}{plural} ?(?:to|through|-|\u2013|and(?= \d+ tokens? inclusive)) ?{n}{unit}",
-            lambda m: within(number(m[1]), number(m[2])),
-        )
-        take(rf"\bbetween {n}{plural} and {n}{unit}", lambda m: within(number(m[1]), number(m[2])))
-        take(
-            rf"\b(?:up to|at most|no more than|below or at) {n}{unit}",
-            lambda m: within(everything[0] if everything else 1, number(m[1])),
-        )
-        take(
-            rf"\b(?:from|at least) {n}{unit}(?: (?:on(?:wards)?|upwards?|and (?:more|up|above)))?",
-            lambda m: within(number(m[1]), everything[-1] if everything else 1),
-        )
-        take(
-            rf"\b{n}{unit} (?:and|or) (?:more|up|above)",
-            lambda m: within(number(m[1]), everything[-1] if everything else 1),
-        )
-        take(
-            rf"\b(?:above|over|more than) {n}{unit}",
-            lambda m: [t for t in everything if t > number(m[1])] or [number(m[1])],
-        )
-        take(
-            rf"\b(?:below|under|fewer than|less than) {n}{unit}",
-            lambda m: [t for t in everything if t < number(m[1])] or [number(m[1])],
-        )
-        take(
-            rf"(?<![\w.])({_LIST}){unit}",
-            lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])],
-        )
-        take(
-            rf"\b(?:M|batch(?: size)?|tokens?)(?: ?= ?| of |: ?| )({_LIST})(?![\w.])",
-            lambda m: [number(d) for d in re.findall(r"\d+(?:,\d{3})*(?!\d)", m[1])],
-        )
-        take(r"\b(?:a |one |single )(?:single )?token\b(?! count)", lambda _: [1])
-        if bare_numbers:
-            take(
-                r"(?<![\w.,/$#-])(\d+(?:,\d{3})*)(?![\w%\u00d7]|[.,]\d|[ -]?(?:x|\u00d7|%|percent|us|\u00b5s|ms|ns|s|times|cells?|combinations?|positions?|of|rounds?|sessions?|samples?|experts?|layers?|gpus?|runs?|rivals?|engines?|modes?|measured|tok\w*|TB|GB|TFLOP)\b|-bit)",
-                lambda m: [number(m[1])],
-            )  # fmt: skip
         return values
 
 

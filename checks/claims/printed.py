@@ -34,7 +34,7 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     ("%", r"%|percent(?:age[ ]points?)?|per[ ]cent|pct|pp"),
     ("x", r"[x\u00d7](?![ ]?\d)|times(?![ ](?:in|over[ ]\d))|-?fold"),
     ("USD", r"USD|US[ ]?dollars?|dollars?"),
-    ("cells", r"(?:[A-Za-z]\w*[ ]){0,2}?(?:cells?|combinations?)"),
+    ("cells", r"(?:(?!(?:every|each|an?|the|in|of)\b)[A-Za-z]\w*[ ]){0,2}?(?:cells?|combinations?)"),
     ("positions", r"(?:[A-Za-z]\w*[ ])?positions?"),
 )
 # Letters whose case carries meaning are kept; words are matched in any case.

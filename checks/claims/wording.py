@@ -89,7 +89,7 @@ _PATTERNS: tuple[tuple[Relation, str, bool], ...] = (
     (Relation.SLOWER, rf"{_SLOW}|behind|inferior to|takes? (?:longer|more time)|needs? (?:longer|more time)|longer than|higher latency", False),
     (Relation.SLOWER, rf"(?:{_TRAILERS})", True),
     (Relation.LEAD, r"leads?(?! to\b)|led(?! to\b)|leading|(?:takes?|holds?|has|have) the lead(?: over)?|lead over", True),
-    (Relation.WIN, r"wins?|won|winning|fastest|quickest|speediest|unbeaten|unbeatable|unrivalled|unrivaled|unmatched|undefeated|second to none|comes? (?:in )?first|came first|takes? first place|in first place|first place|(?:the )?(?:overall )?(?:winner|champion|leader|victor)|takes? the crown|tops the (?:table|field)|state[- ]of[- ]the[- ]art|sets? the pace|best|sweeps?|swept|victorious|prevails?|triumphs?|number one|record", False),
+    (Relation.WIN, r"wins?|won|winning|fastest|quickest|speediest|unbeaten|unbeatable|unrivalled|unrivaled|unmatched|undefeated|second to none|comes? (?:in )?first|came first|takes? first place|in first place|first place|(?:the )?(?:overall )?(?:winner|champion|leader|victor)|takes? the crown|tops the (?:table|field)|state[- ]of[- ]the[- ]art|sets? the pace|best|sweeps?|swept|victorious|prevails?|triumphs?|number one|record[- ](?:fast|low|high|time|speed|breaking)|sets? (?:a|the) record", False),
     (Relation.WORST, r"slowest|worst|last place|comes? last|came last", False),
     (Relation.LOSS, r"loses?|lost|losing|loser|defeated|outclassed", False),
     (Relation.SPEEDUP, r"speed-?ups?|speeds? up|sped up|acceleration|accelerates?|faster-than", False),
@@ -106,7 +106,8 @@ _NOT_COMPARATIVE = re.compile(
     r"|at best|best (?:effort|practice)s?|tie band|topmost|on top of|at the top|record(?:s|ed|ing)? (?:lake|run|race|measurement)"
     r"|leading (?:zero|space|dimension|underscore)s?|best[- ]of|cuts? (?:off|out|the list)|track record|for the record|winners? (?:table|view|matrix|logic|query)"
     r"|per[- ]record|winners\.sql|behind (?:it|them|each|every|that|this|which)\b|left behind|worst[- ]case|best[- ]case|exceeds? (?:the )?(?:limit|int32|memory|timeout)"
-    r"|match(?:es|ed|ing)? (?:the )?(?:pattern|regex|glob|name|expression|schema|reference|layout|shape|version)s?|lost (?:sample|row|line)s?",
+    r"|match(?:es|ed|ing)? (?:the )?(?:pattern|regex|glob|name|expression|schema|reference|layout|shape|version)s?|lost (?:sample|row|line)s?"
+    r"|means (?:that )?this (?:one|contestant) is (?:faster|slower)",
     re.IGNORECASE,
 )
 
@@ -126,6 +127,15 @@ _VAGUE = re.compile(
     r"|several|many|few|majority|half of|a third of|in general|by and large|on the whole)\b",
     re.IGNORECASE,
 )
+_CARDS = re.compile(
+    r"\b(?!1 )(\d+|two|three|four|eight|several|multiple|many)[ -](?:gpus?|cards|devices|[abh]\d{2,3}s|nodes?|machines)\b|multi-?gpu|multi-?node|tensor[- ]parallel",
+    re.IGNORECASE,
+)
+_STATISTIC = re.compile(
+    r"\b(?:p\d{2}(?:\.\d)?|\d{2}th percentile|percentile|worst[- ]case|best[- ]case|mean|average[sd]?|on average|tail|peak|minimum|maximum|geomean|geometric mean)\b",
+    re.IGNORECASE,
+)
+_GEOMEAN = re.compile(r"\b(?:geomean|geometric(?:al)? mean|geometrically)\b", re.IGNORECASE)
 _MAGNITUDE = re.compile(
     r"\b(?:twice|double[sd]?|thrice|triple[sd]?|treble|quadruple[sd]?|half|halve[sd]?|a third|two-fold|twofold|threefold|tenfold|orders? of magnitude"
     r"|(?:two|three|four|five|six|seven|eight|nine|ten|hundred|several|many) times|one and a half)\b",
@@ -189,7 +199,13 @@ def comparatives(text: str) -> list[Comparative]:
             continue
         for i, (relation, _, transitive) in enumerate(_PATTERNS):
             if match[f"r{i}"]:
-                passive = bool(_PASSIVE.search(text[: match.start()]) and _BY.match(text[match.end() :]))
+                # "is beaten by", and "is beaten" without an agent; "is leading" is none.
+                participle = transitive and re.search(
+                    r"(?:ed|en|done|run|led|outdid)\Z", match[0], re.IGNORECASE
+                )
+                passive = bool(
+                    _PASSIVE.search(text[: match.start()]) and (participle or _BY.match(text[match.end() :]))
+                )
                 found.append(Comparative(relation, match.start(), match.end(), match[0], transitive, passive))
                 break
     return found
@@ -256,6 +272,20 @@ def beyond(text: str) -> str | None:
         if match := pattern.search(plain):
             return f"'{match[0]}' {why}"
     return None
+
+
+def cards(text: str) -> str | None:
+    """Return words that speak of several cards: every cell of the lake is one card's."""
+    match = _CARDS.search(text)
+    return match[0] if match else None
+
+
+def statistic(text: str, *, geomean: bool) -> str | None:
+    """Return a statistic that ``text`` names and the macro does not give; all but the geometric mean give medians."""
+    if geomean:
+        return None if _GEOMEAN.search(text) else "no geometric mean"
+    match = _STATISTIC.search(text)
+    return match[0] if match else None
 
 
 def magnitude(text: str) -> str | None:
