@@ -12,10 +12,10 @@ from pathlib import Path
 
 import duckdb
 
+from warehouse import sql
 from warehouse.errors import BuildError
 from warehouse.lake import CONFLICT, FOREIGN, OK, LakeFile, LakeScan, Stray, inspect, scan
 from warehouse.schema import TABLES
-from warehouse.sql import columns_of, differing, kept_first, literal, quoted, unfit_counts
 
 _SHOWN = 3
 
@@ -60,9 +60,8 @@ def load_table(
     """Create one table from ``entries``, and add what happened to ``loaded``."""
     entries = _create(con, table, list(entries))
     entries = _without_unfit(con, table, entries)
-    names = quoted(TABLES[table].identity)
-    (repeated,) = _row(con, f"SELECT count(*) - count(DISTINCT hash({names})) FROM {table}")
-    if repeated:
+    (unproven,) = _row(con, sql.unproven(table))
+    if unproven and any(_row(con, sql.repeated_rows(table))):
         entries = _once(con, table, entries, loaded)
     (loaded.rows[table],) = _row(con, f"SELECT count(*) FROM {table}")
     loaded.files += entries
@@ -90,14 +89,14 @@ def select_files(table: str, entries: Sequence[LakeFile]) -> str:
     """Return the SELECT of every row of the readable ``entries``, with the declared columns and types."""
     readable = [entry for entry in entries if entry.status == OK]
     if not readable:
-        nothing = ", ".join(f"NULL::{kind} AS {quoted([name])}" for name, kind in columns_of(table))
+        nothing = ", ".join(f"NULL::{kind} AS {sql.quoted([name])}" for name, kind in sql.columns_of(table))
         return f"SELECT {nothing} WHERE FALSE"
     present = frozenset[str]().union(*(entry.columns for entry in readable))
     columns = ", ".join(
-        f"{quoted([name]) if name in present else 'NULL'}::{kind} AS {quoted([name])}"
-        for name, kind in columns_of(table)
+        f"{sql.quoted([name]) if name in present else 'NULL'}::{kind} AS {sql.quoted([name])}"
+        for name, kind in sql.columns_of(table)
     )
-    files = ", ".join(literal(str(entry.path)) for entry in readable)
+    files = ", ".join(sql.literal(str(entry.path)) for entry in readable)
     # hive_partitioning off: a folder named run_id=1 above the lake would replace the column of that name.
     return f"SELECT {columns} FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
 
@@ -107,7 +106,7 @@ def _without_unfit(con: duckdb.DuckDBPyConnection, table: str, entries: list[Lak
 
     Files written by :mod:`warehouse.append` cannot hold such values; others can.
     """
-    counts = unfit_counts(table)
+    counts = sql.unfit_counts(table)
     unfit = _row(con, f"SELECT {', '.join(counts.values())} FROM {table}")
     if not any(unfit):
         return entries
@@ -127,8 +126,8 @@ def _once(
 ) -> list[LakeFile]:
     """Keep one row of each identity, whatever order the files came in; mark files that disagree."""
     (before,) = _row(con, f"SELECT count(*) FROM {table}")
-    con.execute(f"CREATE OR REPLACE TEMP TABLE conflicting AS {differing(table)}")
-    con.execute(kept_first(table))
+    con.execute(f"CREATE OR REPLACE TEMP TABLE conflicting AS {sql.differing(table)}")
+    con.execute(sql.kept_first(table))
     (after,) = _row(con, f"SELECT count(*) FROM {table}")
     loaded.repeated[table] = before - after
     disagreeing = con.execute("SELECT * FROM conflicting ORDER BY ALL").fetchall()
@@ -140,7 +139,7 @@ def _once(
     marked = []
     for entry in entries:
         if entry.status == OK:
-            keys = quoted(TABLES[table].identity)
+            keys = sql.quoted(TABLES[table].identity)
             rows = con.execute(
                 f"SELECT {keys} FROM ({select_files(table, [entry])}) "
                 f"SEMI JOIN conflicting USING ({keys}) ORDER BY ALL LIMIT 1"
@@ -156,8 +155,8 @@ def _identity(table: str, row: tuple[object, ...]) -> str:
     return ", ".join(f"{k} {v}" for k, v in zip(TABLES[table].identity, row, strict=True))
 
 
-def _row(con: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, ...]:
-    (row,) = con.execute(sql).fetchall()  # fetched to its end: a result half read blocks the connection
+def _row(con: duckdb.DuckDBPyConnection, query: str) -> tuple[int, ...]:
+    (row,) = con.execute(query).fetchall()  # fetched to its end: a result half read blocks the connection
     return tuple(row)
 
 
