@@ -170,7 +170,8 @@ class Mutator:
         if not getattr(s, side):
             return None
         others = [c for c in (*CONTESTANTS, *STRANGERS) if c not in {s.first, s.second}]
-        return replace(s, **{side: self.rng.choice(others)})
+        name = self.rng.choice(others)
+        return replace(s, first=name) if side == "first" else replace(s, second=name)
 
     def _moved(self, s: Statement) -> Statement | None:
         dimension = self.rng.choice([d for d in VALUES if getattr(s.where, d)] or ["tokens"])
@@ -228,8 +229,8 @@ class Mutator:
 
     def _added(self, s: Statement) -> Mutant:
         """One more comparison behind a bound one."""
-        added = Statement("beats", *self.rng.sample(CONTESTANTS, 2), where=s.where)
-        first, second = added.first, added.second
+        first, second = self.rng.sample(CONTESTANTS, 2)
+        added = Statement("beats", first, second, s.where)
         tail = self.rng.choice(
             [
                 f" And {first} is faster than {second}.",

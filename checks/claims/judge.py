@@ -33,6 +33,13 @@ _UP_TO = re.compile(
 )
 _LOW_END = re.compile(r"(?:between|from|as little as|as low as)[ (]*\Z", re.IGNORECASE)
 _RANGE_GOES_ON = re.compile(r"[ ]?(?:to|and|through|-|\u2013|\u2014)[ ]?[\d.]", re.IGNORECASE)
+_PER = re.compile(
+    r"[ ]?/[ ]?\w+|[ ](?:per|each|an?)[ ](?:token|step|layer|call|request|second|expert|round|gpu|card)\b",
+    re.IGNORECASE,
+)
+_COMPARED = re.compile(
+    r"[ ](?:less|more|fewer|extra|longer|shorter|ahead|behind|slower|faster|better|worse)\b", re.IGNORECASE
+)
 # How a hand-written query says what its column is in.
 _COLUMN_UNITS = (
     ("tokens_per_s", "tokens/s"), ("requests_per_s", "requests/s"), ("tb_per_s", "TB/s"), ("gb_per_s", "GB/s"), ("tflop_per_s", "TFLOP/s"),
@@ -143,6 +150,12 @@ class Judge:
             return Outcome(Verdict.REJECTED, read)
         if problem := self._scope(bound, call):
             return Outcome(*problem)
+        if (per := _PER.match(bound.after)) and call.macro.unit != "USD":
+            return Outcome(Verdict.REJECTED, f"'{per[0].strip()}' behind the number changes what it is of")
+        if not call.macro.relations and (word := _COMPARED.match(bound.after)):
+            return Outcome(
+                Verdict.REJECTED, f"'{word[0].strip()}' behind the number compares, {call.name} does not"
+            )
         rows = self._range(call)
         value = rows[0][0] if rows else None
         exact = [

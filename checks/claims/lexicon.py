@@ -75,12 +75,14 @@ class Lexicon:
         houses: Contestant -> house.
         cells: One tuple (workload, precision, routing, tokens, timing_mode, device) a row of `winners`.
         required: Contestants that a policy or roster requires somewhere.
+        configurations: What the gate compared with the stock model.
     """
 
     contestants: frozenset[str] = frozenset()
     houses: Mapping[str, str] = field(default_factory=dict)
     cells: tuple[tuple[str, ...], ...] = ()
     required: frozenset[str] = frozenset()
+    configurations: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, rows: Callable[[str], list[tuple[Any, ...]]]) -> Lexicon:
@@ -90,6 +92,7 @@ class Lexicon:
             "SELECT contestant FROM points UNION SELECT config FROM decode_steps UNION SELECT engine FROM serving_runs"
         )
         cells = rows("SELECT workload, precision, routing, tokens::VARCHAR, timing_mode, device FROM winners")
+        configurations = rows("SELECT DISTINCT config FROM gate_positions WHERE config <> 'stock_vs_stock'")
         required = rows("SELECT DISTINCT contestant FROM run_roster WHERE role = 'required'")
         # A configuration may be called by its precision alone; in a sentence that names cells, not somebody.
         names = {
@@ -102,6 +105,7 @@ class Lexicon:
             houses,
             tuple(tuple(str(v) for v in row) for row in cells),
             frozenset(r[0] for r in required),
+            frozenset(r[0] for r in configurations),
         )
 
     @cached_property

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from checks.claims.lexicon import Lexicon
 from checks.claims.macros import Call
+from checks.claims.sizes import vague
 from checks.claims.wording import (
     Comparative,
     Relation,
     Roles,
     beyond,
+    cards,
     comparatives,
     magnitude,
     metrics,
     roles,
+    statistic,
 )
 
 _MEASURES = {
@@ -24,6 +29,10 @@ _MEASURES = {
     "serving": {"time", "throughput", "ttft", "cost", "serving"},
     "gate": {"accuracy"},
 }
+_CONCURRENCY = re.compile(
+    r"concurrency(?: of| =|:)? (\d+)|(\d+) (?:concurrent|parallel|clients?|users?|requests? at (?:a time|once))",
+    re.IGNORECASE,
+)
 _BACKWARDS = {Relation.SLOWER, Relation.AS_LONG}
 
 
@@ -72,7 +81,7 @@ def read(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:  # noqa
     own = comparatives(clause.said)
     if why := beyond(clause.said):
         return why
-    if why := _metric(call, clause, own):
+    if why := _metric(call, clause, own) or _foreign(call, clause, lexicon):
         return why
     if not macro.relations:
         return _single(call, clause, lexicon)
@@ -106,6 +115,41 @@ def _metric(call: Call, clause: Clause, found: Sequence[Comparative]) -> str | N
     if leads and not said:
         return "'leads' needs a metric: a percentage of what?"
     return None
+
+
+def _foreign(call: Call, clause: Clause, lexicon: Lexicon) -> str | None:  # noqa: PLR0911
+    """Return what the clause speaks of and the macro does not: strangers, cards, statistics, configurations."""
+    said, domain = clause.said, call.macro.domain
+    if call.macro.evidence == "published":
+        return None
+    if name := lexicon.stranger(said):
+        return f"the lake knows no {name}"
+    if word := statistic(said, geomean=call.name == "geomean_speedup"):
+        return f"the sentence says '{word}', {call.name} gives something else"
+    if domain == "race" and (word := cards(said)):
+        return f"'{word}': every cell of the lake is measured on one card"
+    if domain == "race" and (word := vague(said)):
+        return f"'{word}' is no number of tokens"
+    if domain == "serving" and {n for pair in _CONCURRENCY.findall(said) for n in pair if n} != {
+        call.get("concurrency")
+    }:
+        return f"the sentence has to say concurrency {call.get('concurrency')}, and no other"
+    return _configuration(call.get("configuration") or "", said, lexicon) if domain == "gate" else None
+
+
+def _configuration(pattern: str, text: str, lexicon: Lexicon) -> str | None:
+    """The gate's configuration is named by its words: 'auto int8_w8a8' for auto_int8_w8a8."""
+    chosen = [c for c in lexicon.configurations if any(fnmatchcase(c, p.strip()) for p in pattern.split(","))]
+    if not chosen:
+        return None  # the query finds no evidence
+    said = set(re.findall(r"[a-z0-9]+", text.lower()))
+    words = {c: set(c.lower().split("_")) for c in lexicon.configurations}
+    named = set[str]().union(*(words[c] for c in chosen))
+    everything = len(chosen) == len(lexicon.configurations) > 1
+    if not everything and not named <= said:
+        return f"the sentence has to name {', '.join(sorted(chosen))}"
+    foreign = set[str]().union(*(words[c] for c in lexicon.configurations)) - named
+    return f"the sentence names '{min(foreign & said)}', the query does not" if foreign & said else None
 
 
 def _single(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:
@@ -149,8 +193,8 @@ def _pair(call: Call, comparative: Comparative, who: Roles, lexicon: Lexicon) ->
     subjects, objects = set(who.subjects), set(who.objects)
     if not second:  # published figures against everyone
         return _one_over_all(call, comparative, who, lexicon)
-    if who.everyone and not objects:
-        objects = _rivals(first, lexicon)
+    if who.everyone:
+        objects |= _rivals(first, lexicon)
         if objects != second:
             return f"the sentence means every rival ({_names(objects)}), the query {_names(second)}"
     if not subjects or (not objects and relation is not Relation.TIE):
@@ -180,7 +224,7 @@ def _one_over_all(call: Call, comparative: Comparative, who: Roles, lexicon: Lex
         subjects, objects = objects, subjects
     if subjects != winner:
         return f"the sentence has {_names(subjects) or 'nobody'} ahead, the query {_names(winner)}"
-    if rivals and objects != rivals:
+    if rivals and (objects != rivals or who.everyone):
         said = _names(objects) if objects else "names no rivals and so means all of them"
         return f"the query is about {_names(rivals)}, the sentence {said}"
     everybody = _rivals(winner, lexicon)

@@ -20,7 +20,7 @@ _SHOWN = {
     "timing_mode": "timing mode",
     "device": "device",
 }
-_WORDS = (
+_WORDS = [
     "zero",
     "one",
     "two",
@@ -34,7 +34,15 @@ _WORDS = (
     "ten",
     "eleven",
     "twelve",
-)
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+]
 
 
 @dataclass(frozen=True)

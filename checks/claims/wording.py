@@ -85,15 +85,15 @@ _PATTERNS: tuple[tuple[Relation, str, bool], ...] = (
     (Relation.AS_LONG, r"as long as|as slow as|(?:takes?|took|needs?|needed|is|has)\s+(?:\S+ ?(?:x|times)?\s+)?(?:about |roughly )?(?:the )?(?:time|latency|runtime|duration) of", False),
     (Relation.TIE, rf"{_verbs('tie')}|tying|(?:is|are|was|were|runs?|draws?) (?:level|even|equal|on par|neck and neck)(?: with)?|level with|on par with|at parity with|neck and neck|equals|{_verbs('match')}", True),
     (Relation.FASTER, rf"{_QUICK}|ahead of|ahead|in front of|in front|superior to|ha(?:s|ve) the (?:edge|advantage|upper hand)(?: over| on)?|(?:an )?(?:edge|advantage) over|takes? {_LESS} time|needs? {_LESS} time|in {_LESS} time|lower latency|shorter time|improves? (?:on|upon)|wins? (?:over|against)|won (?:over|against)|victory over|victorious over|comes? out ahead|(?:in|with) a fraction of the time|gains? (?:on|over)|cuts?|shaves?|saves?", False),
-    (Relation.FASTER, rf"(?:{_BEATERS})", True),
+    (Relation.FASTER, rf"(?:{_BEATERS})|left behind|(?:leaves?|left|leaving)(?= (?:[\w-]+ ){{1,3}}(?:behind|in the dust|standing))", True),
     (Relation.SLOWER, rf"{_SLOW}|behind|inferior to|takes? (?:longer|more time)|needs? (?:longer|more time)|longer than|higher latency", False),
     (Relation.SLOWER, rf"(?:{_TRAILERS})", True),
     (Relation.LEAD, r"leads?(?! to\b)|led(?! to\b)|leading|(?:takes?|holds?|has|have) the lead(?: over)?|lead over", True),
-    (Relation.WIN, r"wins?|won|winning|fastest|quickest|speediest|unbeaten|unbeatable|unrivalled|unrivaled|unmatched|undefeated|second to none|comes? (?:in )?first|came first|takes? first place|in first place|first place|(?:the )?(?:overall )?(?:winner|champion|leader|victor)|takes? the crown|tops the (?:table|field)|state[- ]of[- ]the[- ]art|sets? the pace|best|sweeps?|swept|victorious|prevails?|triumphs?|number one|record[- ](?:fast|low|high|time|speed|breaking)|sets? (?:a|the) record", False),
+    (Relation.WIN, r"wins?|won|winning|fastest|quickest|speediest|unbeaten|unbeatable|unrivalled|unrivaled|unmatched|undefeated|second to none|comes? (?:in )?first|came first|takes? first place|in first place|first place|(?:the )?(?:overall )?(?:winner|champion|leader|victor)|takes? the crown|tops the (?:table|field)|state[- ]of[- ]the[- ]art|sets? the pace|best|sweeps?|swept|victorious|victory|victories|prevails?|triumphs?|number one|record[- ](?:fast|low|high|time|speed|breaking)|sets? (?:a|the) record", False),
     (Relation.WORST, r"slowest|worst|last place|comes? last|came last", False),
     (Relation.LOSS, r"loses?|lost|losing|loser|defeated|outclassed", False),
     (Relation.SPEEDUP, r"speed-?ups?|speeds? up|sped up|acceleration|accelerates?|faster-than", False),
-    (Relation.OTHER, r"better|worse|cheaper|costlier|superior|inferior|more efficient|less efficient|more accurate|less accurate|leaner|lighter|heavier|more expensive|double[sd]?|halve[sd]?|triple[sd]?|twice|thrice|half the", False),
+    (Relation.OTHER, r"better|worse|cheaper|costlier|comes? close to|keeps? (?:up|pace)(?: with)?|catch(?:es)? up(?: with)?|hold a candle to|[<>](?= ?[A-Za-z])|(?:reduc|lower|boost|increas|improv)\w*(?= (?:[\w-]+ ){0,3}?(?:time|latency|throughput|runtime|costs?|speed|bandwidth)\b)|superior|inferior|more efficient|less efficient|more accurate|less accurate|leaner|lighter|heavier|more expensive|double[sd]?|halve[sd]?|triple[sd]?|twice|thrice|half the", False),
 )  # fmt: skip
 _COMPARATIVE = re.compile(
     "|".join(rf"(?P<r{i}>(?<![\w-])(?:{p})(?![\w-]))" for i, (_, p, _) in enumerate(_PATTERNS)), re.IGNORECASE
@@ -105,7 +105,7 @@ _NOT_COMPARATIVE = re.compile(
     r"ahead[- ]of[- ]time|leads? to\b|behind (?:a|an|the) (?:passing |failing )?(?:gate|click|flag|option|lock|api|interface)"
     r"|at best|best (?:effort|practice)s?|tie band|topmost|on top of|at the top|record(?:s|ed|ing)? (?:lake|run|race|measurement)"
     r"|leading (?:zero|space|dimension|underscore)s?|best[- ]of|cuts? (?:off|out|the list)|track record|for the record|winners? (?:table|view|matrix|logic|query)"
-    r"|per[- ]record|winners\.sql|behind (?:it|them|each|every|that|this|which)\b|left behind|worst[- ]case|best[- ]case|exceeds? (?:the )?(?:limit|int32|memory|timeout)"
+    r"|per[- ]record|winners\.sql|behind (?:it|them|each|every|that|this|which)\b|worst[- ]case|best[- ]case|exceeds? (?:the )?(?:limit|int32|memory|timeout)"
     r"|match(?:es|ed|ing)? (?:the )?(?:pattern|regex|glob|name|expression|schema|reference|layout|shape|version)s?|lost (?:sample|row|line)s?"
     r"|means (?:that )?this (?:one|contestant) is (?:faster|slower)",
     re.IGNORECASE,
@@ -138,7 +138,7 @@ _STATISTIC = re.compile(
 _GEOMEAN = re.compile(r"\b(?:geomean|geometric(?:al)? mean|geometrically)\b", re.IGNORECASE)
 _MAGNITUDE = re.compile(
     r"\b(?:twice|double[sd]?|thrice|triple[sd]?|treble|quadruple[sd]?|half|halve[sd]?|a third|two-fold|twofold|threefold|tenfold|orders? of magnitude"
-    r"|(?:two|three|four|five|six|seven|eight|nine|ten|hundred|several|many) times|one and a half)\b",
+    r"|(?:a|by a|one) (?:third|quarter|fifth|tenth)|factor of \w+|(?:two|three|four|five|six|seven|eight|nine|ten|hundred|several|many) times|one and a half)\b",
     re.IGNORECASE,
 )
 _ALWAYS = re.compile(
@@ -201,7 +201,7 @@ def comparatives(text: str) -> list[Comparative]:
             if match[f"r{i}"]:
                 # "is beaten by", and "is beaten" without an agent; "is leading" is none.
                 participle = transitive and re.search(
-                    r"(?:ed|en|done|run|led|outdid)\Z", match[0], re.IGNORECASE
+                    r"(?:ed|en|done|run|led|outdid|left behind)\Z", match[0], re.IGNORECASE
                 )
                 passive = bool(
                     _PASSIVE.search(text[: match.start()]) and (participle or _BY.match(text[match.end() :]))
@@ -247,7 +247,7 @@ def roles(text: str, comparative: Comparative | None, lexicon: Lexicon) -> Roles
             if comparative.relation in _NOUNS and re.search(r"\bof (?:the )?\Z", before):
                 is_object = False  # "the speedup of A over B"
             if comparative.relation in {Relation.WIN, Relation.LOSS, Relation.WORST} and re.search(
-                r"\b(?:is|are|was|were|for|by|of|:)\W*(?:the )?\Z", before
+                r"\b(?:is|are|was|were|for|by|of|to|:)\W*(?:the )?\Z", before
             ):
                 is_object = False
         else:

@@ -97,7 +97,7 @@ def test_a_wrong_configuration_is_one_sentence(
 
 def test_a_document_that_is_no_text_is_named(tmp_path: Path, world: tuple[Path, Path]) -> None:
     (project(tmp_path, "x") / "README.md").write_bytes(b"dispatch \xff\xfe")
-    with pytest.raises(ChecksError, match="README.md is no UTF-8 text"):
+    with pytest.raises(ChecksError, match=r"README\.md is no UTF-8 text"):
         scan(tmp_path, world[1])
 
 
