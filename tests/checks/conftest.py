@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import warehouse.append
 from checks import gate
 from checks.judge import Validate, make_validator
 from checks.model import RuleResult
@@ -40,12 +41,12 @@ def validate() -> Validate:
 def write_race(lake: Path, *races: Race) -> Path:
     """Append ``races`` with the inputs' hashes that a referee and its workers would report."""
 
-    def append(where: Path, table: str, rows: Any) -> Path:
+    def append(where: Path, table: str, rows: Any) -> Path | None:
         if table in {"cells", "verdicts"}:
             rows = [{"inputs_sha256": hashlib.sha256(r["cell_id"].encode()).hexdigest(), **r} for r in rows]
         return original(where, table, rows)
 
-    original = lakes.append
+    original = warehouse.append.append
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lakes, "append", append)
         return lakes.write(lake, *races)
@@ -71,7 +72,7 @@ def broken_rule(good: Path, tmp_path: Path, validate: Validate) -> Break:
     """Return a function that runs SQL on a copy of the good warehouse and judges one rule there."""
 
     def judge(rule_id: str, *statements: str) -> RuleResult:
-        db = shutil.copy(good / "warehouse.db", tmp_path / "copy.db")
+        db = Path(shutil.copy(good / "warehouse.db", tmp_path / "copy.db"))
         with duckdb.connect(str(db)) as con:
             for statement in statements:
                 con.execute(statement)
