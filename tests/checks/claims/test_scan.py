@@ -210,7 +210,7 @@ UNBOUND = [
     ("# dispatch wins", "'wins'"),
     ("> SGLang lags behind vLLM.", "'lags behind'"),
     ("- no engine is ahead of dispatch", "'ahead of'"),
-    ("`dispatch` leaves `vllm` behind.", "'behind'"),
+    ("`dispatch` leaves `vllm` behind.", "'leaves'"),
     ("| contestant | time |\n|---|---|\n| vLLM | 3.5 us |", "'3.5 us'"),
     ("| contestant | time (us) |\n|---|---|\n| vLLM | 3.5 |", "'3.5'"),
     ("| a | b |\n|---|---|\n| x | dispatch beats vLLM |", "'beats'"),
