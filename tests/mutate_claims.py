@@ -104,9 +104,9 @@ class Mutator:
             "rival": lambda s: self._words(s, self._renamed(s, "second"), "rival"),
             "cell": lambda s: self._words(s, self._moved(s), "cell"),
             "widened": lambda s: self._words(s, self._widened(s), "widened"),
-            "cell-and-query": lambda s: self._both(s, self._moved(s), "cell-and-query"),
-            "winner-and-query": lambda s: self._both(s, self._renamed(s, "first"), "winner-and-query"),
-            "direction-and-query": lambda s: self._both(s, self._swapped(s), "direction-and-query"),
+            "cell-and-query": lambda s: self._both(self._moved(s), "cell-and-query"),
+            "winner-and-query": lambda s: self._both(self._renamed(s, "first"), "winner-and-query"),
+            "direction-and-query": lambda s: self._both(self._swapped(s), "direction-and-query"),
             "unbound": self._unbound,
             "foreign-binding": self._foreign,
             "rival-dropped": self._rival_dropped,
@@ -145,8 +145,7 @@ class Mutator:
             return None
         return Mutant(edit, self._layout(sentence(said, self.rng, bound=comments(s))), self.oracle.true(said))
 
-    def _both(self, s: Statement, said: Statement | None, edit: str) -> Mutant | None:
-        del s
+    def _both(self, said: Statement | None, edit: str) -> Mutant | None:
         if said is None:
             return None
         return Mutant(edit, self._layout(sentence(said, self.rng)), self.oracle.true(said))
@@ -307,13 +306,11 @@ class Mutator:
         """A table of times with one label, header or digit changed."""
         if s.kind != "time":
             return None
-        w = s.where
         query = comments(s)[0]
         said = self.rng.choice([self._number(s, 1), self._moved(s), self._renamed(s, "first"), self._unit(s)])
         if said is None:
             return None
         v = said.where
-        del w
         text = (
             f"| tokens | precision | routing | mode | {said.first} ({said.unit}) |\n|---|---|---|---|---|\n"
             f"| {v.tokens[0]} | {v.precision[0]} | {v.routing[0]} | {v.mode[0]} | {said.numbers[0]}{query} |\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -16,8 +17,31 @@ def find(project_root: Path) -> list[Path]:
     """Return the documents that the project's globs match, sorted, each once.
 
     Raises:
-        DocumentsError: pyproject.toml is missing or malformed, or a name without a wildcard matches no file.
+        DocumentsError: pyproject.toml is missing or malformed.
     """
+    found: set[Path] = set()
+    for glob in _globs(project_root):
+        try:
+            found |= {p for p in project_root.glob(glob) if p.is_file()}
+        except (ValueError, NotImplementedError) as error:
+            raise DocumentsError(
+                f"{project_root / 'pyproject.toml'}: '{glob}' is no glob inside the project: {error}"
+            ) from None
+    return sorted(found)
+
+
+def absent(project_root: Path) -> list[str]:
+    """Return the documents that are listed by name and are not there.
+
+    Raises:
+        DocumentsError: pyproject.toml is missing or malformed.
+    """
+    return [
+        g for g in _globs(project_root) if not re.search(r"[*?\[]", g) and not (project_root / g).is_file()
+    ]
+
+
+def _globs(project_root: Path) -> list[str]:
     config = project_root / "pyproject.toml"
     try:
         settings = tomllib.loads(config.read_text(encoding="utf-8"))
@@ -30,13 +54,7 @@ def find(project_root: Path) -> list[Path]:
         raise DocumentsError(
             f"{config}: [tool.checks] documents has to be a list of globs, e.g. ['README.md', 'docs/**/*.md']"
         )
-    found: set[Path] = set()
-    for glob in globs:
-        try:
-            found |= {p for p in project_root.glob(glob) if p.is_file()}
-        except (ValueError, NotImplementedError) as error:
-            raise DocumentsError(f"{config}: '{glob}' is no glob inside the project: {error}") from None
-    return sorted(found)
+    return globs
 
 
 def text_of(document: Path) -> str:

@@ -229,7 +229,7 @@ class Judge:
         names = [m.name for m in self.lexicon.mentions(clause.said)]
         found = comparatives(clause.said)
         if found and (names or self.lexicon.names_somebody(clause.said)):
-            instead = reading._instead(found[0].relation)
+            instead = reading.instead(found[0].relation)
             return Outcome(
                 Verdict.REJECTED,
                 f"'{found[0].text}' compares contestants and binds only through a typed macro{instead}",

@@ -116,8 +116,7 @@ class _Reader:
 
         def keep(text: str) -> None:
             nonlocal line
-            for part in text.split("\n")[1:]:
-                del part
+            for _ in range(text.count("\n")):
                 line += 1
                 self._line_of.append(line)
             out.append(text)

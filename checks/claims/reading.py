@@ -97,7 +97,7 @@ def read(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:  # noqa
     if (
         macro.unit == "cells" and comparative.relation not in macro.relations
     ) or comparative.relation not in macro.relations:
-        return f"'{comparative.text}' is not what {call.name} proves{_instead(comparative.relation)}"
+        return f"'{comparative.text}' is not what {call.name} proves{instead(comparative.relation)}"
     who = _roles(comparative, clause, lexicon, own=bool(own))
     if "opponent" in macro.parameters:
         return _pair(call, comparative, who, lexicon)
@@ -243,8 +243,8 @@ def _names(names: set[str]) -> str:
     return " and ".join(sorted(names))
 
 
-def _instead(relation: Relation) -> str:
-    """Return the macro that proves a comparative."""
+def instead(relation: Relation) -> str:
+    """Return which macro proves a comparative, as the end of a sentence."""
     macro = {
         Relation.FASTER: "beats, or wins for all rivals",
         Relation.SLOWER: "beats with the contestants swapped",

@@ -256,10 +256,11 @@ def scan(project_root: Path, db: Path) -> ClaimsResult:
         scanner = Scanner(open_judge(project_root, sandbox))
         names = [p.relative_to(project_root).as_posix() for p in found]
         claims = [
-            c
-            for name, path in zip(names, found, strict=True)
-            for c in scanner.scan(name, documents.text_of(path))
+            Claim(name, 0, name, Kind.NONE, "", Verdict.UNJUDGED, "the document is listed and is not there")
+            for name in documents.absent(project_root)
         ]
+        for name, path in zip(names, found, strict=True):
+            claims += scanner.scan(name, documents.text_of(path))
     finally:
         sandbox.close()
     return ClaimsResult(tuple(names), tuple(claims))

@@ -69,7 +69,10 @@ def token_counts(text: str, measured: Sequence[int], *, bare: bool) -> frozenset
     )
     take(rf"\bbetween {_N}{plural} and {_N}{_UNIT}", lambda m: within(number(m[1]), number(m[2])))
     take(rf"\b{_N}(?:{_UNIT})?,? (?:and|or) {_MORE}\b(?: tokens)?", lambda m: within(number(m[1]), high))
-    take(rf"\b{_N}{_UNIT} (?:up|upwards?|onwards?|plus|on(?= *(?:[.,;]|\Z)))(?!\w)", lambda m: within(number(m[1]), high))
+    take(
+        rf"\b{_N}{_UNIT} (?:up|upwards?|onwards?|plus|on(?= *(?:[.,;]|\Z)))(?!\w)",
+        lambda m: within(number(m[1]), high),
+    )
     take(rf"\b{_N}\+(?:{_UNIT})?", lambda m: within(number(m[1]), high))
     take(rf"\b{_N}(?:{_UNIT})?,? (?:and|or) {_LESS}\b(?: tokens)?", lambda m: within(low, number(m[1])))
     take(

@@ -10,7 +10,9 @@ import pytest
 from checks.claims.cases import ClaimsFileError, judge_claims, judge_file
 from checks.claims.model import Verdict
 
-ROWS: dict[str, list[dict[str, Any]]] = {"speedup": [{"cell": "A", "s": 1.345}, {"cell": "B", "s": None}, {"cell": "C", "s": 0.98}]}
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "speedup": [{"cell": "A", "s": 1.345}, {"cell": "B", "s": None}, {"cell": "C", "s": 0.98}]
+}
 
 
 def test_the_shared_case(shared_cases: Path) -> None:

@@ -75,6 +75,10 @@ def test_exit_codes_of_a_scan(tmp_path: Path, world: tuple[Path, Path]) -> None:
     assert scan(project(tmp_path, good + unknown), world[1]).exit_code == 3
     assert scan(project(tmp_path, good + unknown + "dispatch beats vLLM.\n"), world[1]).exit_code == 1
     (tmp_path / "README.md").unlink()
+    missing = scan(tmp_path, world[1])
+    assert missing.exit_code == 3
+    assert [c.document for c in missing.claims] == ["README.md"]
+    (tmp_path / "pyproject.toml").write_text('[tool.checks]\ndocuments = ["*.md"]\n', encoding="utf-8")
     assert scan(tmp_path, world[1]).exit_code == 3  # no document: nothing was judged
 
 
