@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from warehouse.append import append
 from warehouse.errors import ConflictError, NoLakeError, StorageError
-from warehouse.lake import LakeFile, scan
+from warehouse.lake import LakeFile, LakeScan, Stray, scan
 from warehouse.load import Loaded, load_table
-from warehouse.pack import is_pack, read_manifest
+from warehouse.pack import is_pack, read_pack
 from warehouse.schema import TABLES
 from warehouse.scratch import scratch_database
 from warehouse.sql import RECORDING, quoted, value_columns
@@ -26,11 +26,12 @@ FORMAT = "lake"
 
 @dataclass
 class MergeReport:
-    """Rows by table: added, and recognised because their identity is there; files that were left out."""
+    """Rows by table: added, and recognised because their identity is there; and what was left out."""
 
     added: dict[str, int] = field(default_factory=dict)
     recognised: dict[str, int] = field(default_factory=dict)
     unreadable: tuple[LakeFile, ...] = ()
+    strays: tuple[Stray, ...] = ()
 
 
 def import_lake(source: Path, lake: Path) -> MergeReport:
@@ -54,12 +55,13 @@ def import_lake(source: Path, lake: Path) -> MergeReport:
     with scratch_database(f"cannot compare {source} with {lake}") as con:
         con.execute("CREATE SCHEMA there")
         con.execute("CREATE SCHEMA here")
-        there = _load(con, "there", _files(source))
+        found = _scan(source)
+        there = _load(con, "there", found.entries)
         if not there.files:
             raise NoLakeError(f"{source} has no file of a lake; name the folder that was packed or copied.")
-        here = _load(con, "here", list(scan(lake).entries))
+        here = _load(con, "here", scan(lake).entries)
         _refuse_conflicts(con, source, there)
-        report = MergeReport(unreadable=tuple(there.unreadable))
+        report = MergeReport(unreadable=tuple(there.unreadable), strays=found.strays)
         new = {table: _new_rows(con, table) for table in TABLES}
         for table, rows in new.items():
             append(lake, table, rows)
@@ -69,8 +71,8 @@ def import_lake(source: Path, lake: Path) -> MergeReport:
     return report
 
 
-def _files(source: Path) -> list[LakeFile]:
-    return read_manifest(source) if is_pack(source) else list(scan(source).entries)
+def _scan(source: Path) -> LakeScan:
+    return read_pack(source) if is_pack(source) else scan(source, deep=True)
 
 
 def _load(con: duckdb.DuckDBPyConnection, schema: str, entries: Sequence[LakeFile]) -> Loaded:

@@ -6,6 +6,7 @@ by identity and stand once, so that equal lakes give equal packs.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from warehouse.cast import cast
 from warehouse.errors import ConflictError, StorageError, storage_error
-from warehouse.lake import DAMAGED, LakeFile, inspect, require
+from warehouse.lake import DAMAGED, LakeFile, LakeScan, Stray, inspect, require
 from warehouse.load import load
 from warehouse.schema import SCHEMA_VERSION, TABLES
 from warehouse.scratch import scratch_database
@@ -35,11 +36,12 @@ _ROWS_PER_GROUP = 1 << 18
 
 @dataclass(frozen=True)
 class PackReport:
-    """What was packed: the files written with their sizes in bytes, rows by table, files left out."""
+    """What was packed: the files written with their sizes in bytes, rows by table, and what was left out."""
 
     files: dict[str, int]
     rows: dict[str, int]
     unreadable: tuple[LakeFile, ...]
+    strays: tuple[Stray, ...]
 
 
 def pack(lakes: Sequence[Path], out: Path, max_bytes: int = MAX_BYTES) -> PackReport:
@@ -53,9 +55,11 @@ def pack(lakes: Sequence[Path], out: Path, max_bytes: int = MAX_BYTES) -> PackRe
     Raises:
         NoLakeError: a lake is no folder.
         ConflictError: one identity stands in the lake with two values.
-        StorageError: ``out`` is not empty or cannot be written.
+        StorageError: ``out`` is not empty, lies in a lake, or cannot be written; nothing is left there.
     """
     require(lakes)
+    if any(out.resolve().is_relative_to(lake.resolve()) for lake in lakes):
+        raise StorageError(f"{out} lies in the lake itself; name a folder outside of it for the pack.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StorageError(f"{out} is there already and not empty; name a new folder for the pack.")
     with scratch_database(f"cannot pack {', '.join(map(str, lakes))}") as con:
@@ -63,50 +67,77 @@ def pack(lakes: Sequence[Path], out: Path, max_bytes: int = MAX_BYTES) -> PackRe
         if loaded.conflicts:
             raise ConflictError(f"{loaded.conflicts[0]}; correct the lake before packing it.")
         written: list[dict[str, Any]] = []
+        made = not out.exists()
         try:
             out.mkdir(parents=True, exist_ok=True)
             for table, rows in loaded.rows.items():
                 if rows:
-                    written += _write_table(con, table, out, max_bytes)
+                    for encoded in _encoded_table(con, table, max_bytes):
+                        entry = _describe(table, encoded)
+                        _write(out / entry["file"], encoded.content)
+                        written.append(entry)
             manifest = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "files": written}
-            (out / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+            _write(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
         except OSError as error:
+            _remove(out, [file["file"] for file in written], folder=made)
             raise storage_error(f"cannot write the pack {out}", error) from None
     return PackReport(
         {file["file"]: file["bytes"] for file in written},
         {table: rows for table, rows in loaded.rows.items() if rows},
         tuple(loaded.unreadable),
+        tuple(loaded.strays),
     )
-
-
-def _write_table(
-    con: duckdb.DuckDBPyConnection, table: str, out: Path, max_bytes: int
-) -> Iterator[dict[str, Any]]:
-    names = quoted(TABLES[table].identity)
-    found = con.sql(f"SELECT * FROM {table} ORDER BY {names}").to_arrow_table()
-    for number, data in enumerate(_encoded(table, cast(table, found), max_bytes)):
-        path = out / f"{table}-{number:02d}.parquet"
-        with path.open("xb") as file:
-            file.write(data.content)
-            file.flush()
-            os.fsync(file.fileno())
-        digest = hashlib.sha256(data.content).hexdigest()
-        yield {
-            "file": path.name,
-            "table": table,
-            "rows": data.rows,
-            "bytes": len(data.content),
-            "sha256": digest,
-        }
 
 
 @dataclass(frozen=True)
 class _Encoded:
+    number: int
     rows: int
     content: bytes
 
 
-def _encoded(table: str, data: pa.Table, max_bytes: int) -> Iterator[_Encoded]:
+def _describe(table: str, encoded: _Encoded) -> dict[str, Any]:
+    """Return the manifest's entry of a file."""
+    return {
+        "file": f"{table}-{encoded.number:02d}.parquet",
+        "table": table,
+        "rows": encoded.rows,
+        "bytes": len(encoded.content),
+        "sha256": hashlib.sha256(encoded.content).hexdigest(),
+    }
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a new file whole, or leave none."""
+    with path.open("xb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            path.unlink()
+            raise
+
+
+def _remove(out: Path, names: Sequence[str], *, folder: bool) -> None:
+    """Take away what a pack that failed has written."""
+    with contextlib.suppress(OSError):
+        for name in names:
+            (out / name).unlink(missing_ok=True)
+        if folder:
+            out.rmdir()
+
+
+def _encoded_table(con: duckdb.DuckDBPyConnection, table: str, max_bytes: int) -> Iterator[_Encoded]:
+    names = quoted(TABLES[table].identity)
+    found = con.sql(f"SELECT * FROM {table} ORDER BY {names}").to_arrow_table()
+    # In one piece: page boundaries follow the pieces, and those follow the files that the rows came from.
+    data = cast(table, found).combine_chunks()
+    for number, (rows, content) in enumerate(_encoded(data, max_bytes)):
+        yield _Encoded(number, rows, content)
+
+
+def _encoded(data: pa.Table, max_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Encode ``data`` into as many files as ``max_bytes`` asks for: halves of halves."""
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -122,11 +153,11 @@ def _encoded(table: str, data: pa.Table, max_bytes: int) -> Iterator[_Encoded]:
     )
     content = sink.getvalue().to_pybytes()
     if len(content) <= max_bytes or data.num_rows == 1:
-        yield _Encoded(data.num_rows, content)
+        yield data.num_rows, content
         return
     half = data.num_rows // 2
-    yield from _encoded(table, data.slice(0, half), max_bytes)
-    yield from _encoded(table, data.slice(half), max_bytes)
+    yield from _encoded(data.slice(0, half), max_bytes)
+    yield from _encoded(data.slice(half), max_bytes)
 
 
 def is_pack(folder: Path) -> bool:
@@ -134,8 +165,8 @@ def is_pack(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
-def read_manifest(folder: Path) -> list[LakeFile]:
-    """Return the files of a pack, each judged by its hash and its pages.
+def read_pack(folder: Path) -> LakeScan:
+    """Return the files of a pack, each judged by its hash and its pages, and what else lies beside them.
 
     Raises:
         StorageError: the manifest cannot be read, or is of something else.
@@ -146,11 +177,18 @@ def read_manifest(folder: Path) -> list[LakeFile]:
         if manifest["format"] != FORMAT:
             raise ValueError(manifest["format"])
         listed = [(str(f["file"]), str(f["table"]), str(f["sha256"])) for f in manifest["files"]]
+        present = sorted(folder.iterdir())
     except OSError as error:
         raise storage_error(f"cannot read {place}", error) from None
     except (ValueError, KeyError, TypeError):
         raise StorageError(f"{place} is no manifest of a pack; pack the lake again.") from None
-    return [_judge(folder, name, table, sha256) for name, table, sha256 in listed]
+    known = {MANIFEST, *(name for name, _, _ in listed)}
+    strays = [
+        Stray(path, "the manifest does not list it; it is not read")
+        for path in present
+        if path.name not in known
+    ]
+    return LakeScan(folder, tuple(_judge(folder, *entry) for entry in listed), tuple(strays))
 
 
 def _judge(folder: Path, name: str, table: str, sha256: str) -> LakeFile:

@@ -12,7 +12,7 @@ import typer
 from warehouse.options import LOCAL, OK, PARTIAL, finish, project_root
 
 if TYPE_CHECKING:
-    from warehouse.lake import LakeFile
+    from warehouse.lake import LakeFile, Stray
 
 
 def pack_command(
@@ -28,7 +28,7 @@ def pack_command(
         for name, size in report.files.items():
             print(f"{name:<28}{size:>12} bytes")
         print(f"{out}: {sum(report.rows.values())} rows of {len(report.rows)} tables")
-        return _left_out(report.unreadable)
+        return _left_out(report.unreadable, report.strays)
 
     finish(work)
 
@@ -51,13 +51,16 @@ def import_lake_command(
             if added or report.recognised[table]:
                 print(f"{table:<18}{added:>10} added{report.recognised[table]:>12} there already")
         print(f"{target}: {sum(report.added.values())} rows added")
-        return _left_out(report.unreadable)
+        return _left_out(report.unreadable, report.strays)
 
     finish(work)
 
 
-def _left_out(unreadable: Iterable[LakeFile]) -> int:
+def _left_out(unreadable: Iterable[LakeFile], strays: Iterable[Stray]) -> int:
+    """Name what did not travel, and return the exit code."""
     code = OK
+    for stray in strays:
+        print(f"note: {stray.path}: {stray.reason}", file=sys.stderr)
     for file in unreadable:
         print(f"warehouse: {file.path} is {file.status} and left out: {file.reason}.", file=sys.stderr)
         code = PARTIAL

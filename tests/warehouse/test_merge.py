@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.lakes import Race, run_id, write
 from tests.warehouse.rows import sample
+from warehouse import merge
 from warehouse.append import append
 from warehouse.build import build
+from warehouse.cast import Rows
 from warehouse.errors import ConflictError, NoLakeError, StorageError
 from warehouse.lake import scan
 from warehouse.merge import MergeReport, import_lake
 from warehouse.pack import pack
+
+Start = Callable[..., subprocess.Popen[str]]
 
 
 def rows(lake: Path, table: str) -> list[dict[str, object]]:
@@ -136,6 +143,39 @@ def test_a_damaged_file_is_named_and_the_rest_arrives(tmp_path: Path, packed: bo
     assert (counts(report, "samples"), counts(report, "cells")) == ((0, 0), (1, 0))
     (record,) = rows(tmp_path / "here", "imports")
     assert [r["file"] for r in json.loads(str(record["refusals_json"]))] == [cut.name]
+
+
+def test_an_import_that_was_cut_off_is_completed_by_the_next(
+    tmp_path: Path, lake: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(where: Path, table: str, data: Rows | pa.Table) -> Path | None:
+        if table == "verdicts":
+            raise StorageError("full")
+        return append(where, table, data)
+
+    monkeypatch.setattr(merge, "append", full)
+    with pytest.raises(StorageError, match="full"):
+        import_lake(lake, here)
+    assert rows(here, "imports") == []
+    monkeypatch.undo()
+
+    report = import_lake(lake, here)
+
+    assert report.added["verdicts"] == len(rows(lake, "verdicts"))
+    built = build([here], tmp_path / "w.db")
+    assert (built.rows["samples"], built.rows["imports"], built.repeated) == (480, 1, {})
+
+
+def test_two_imports_at_once_give_every_row_once(tmp_path: Path, lake: Path, python: Start) -> None:
+    code = (
+        "from pathlib import Path\nfrom warehouse.merge import import_lake\n"
+        "import_lake(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    for process in [python(code, lake, tmp_path / "new") for _ in range(2)]:
+        _, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, "")
+    built = build([tmp_path / "new"], tmp_path / "w.db")
+    assert (built.rows["samples"], built.rows["imports"], built.conflicts) == (240, 1, ())
 
 
 def test_a_pack_whose_file_was_replaced_by_a_readable_one(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import itertools
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from tests.lakes import Race, run_id, write
 from tests.warehouse.rows import sample
 from warehouse.append import append
 from warehouse.errors import ConflictError, NoLakeError, StorageError
-from warehouse.pack import MANIFEST, MAX_BYTES, pack, read_manifest
+from warehouse.pack import MANIFEST, MAX_BYTES, pack, read_pack
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -110,6 +113,29 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, lake: Path)
     assert contents(tmp_path / "out") == {"thesis.txt": b"kept"}
 
 
+@pytest.mark.parametrize("there_before", [False, True])
+def test_a_disk_that_fills_up_leaves_nothing_of_the_pack(
+    tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch, there_before: bool
+) -> None:
+    out = tmp_path / "out"
+    if there_before:
+        out.mkdir()
+    sync, files = os.fsync, itertools.count()
+
+    def full(descriptor: int) -> None:
+        if next(files) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match=f"cannot write the pack {out}: No space left on device; free"):
+        pack([lake], out)
+
+    assert out.exists() == there_before
+    assert not there_before or list(out.iterdir()) == []
+    assert pack([lake], out).rows["samples"] == 240
+
+
 def test_there_must_be_a_lake(tmp_path: Path) -> None:
     with pytest.raises(NoLakeError, match="There is no lake at"):
         pack([tmp_path / "nowhere"], tmp_path / "out")
@@ -120,4 +146,4 @@ def test_a_manifest_of_something_else(tmp_path: Path, text: str) -> None:
     (tmp_path / MANIFEST).write_text(text)
 
     with pytest.raises(StorageError, match="is no manifest of a pack"):
-        read_manifest(tmp_path)
+        read_pack(tmp_path)
