@@ -71,7 +71,7 @@ def verify(lakes: Sequence[Path], policy: Path | None = None) -> Verification:
         ):
             con.execute("SET enable_progress_bar = false")
             con.execute("SET preserve_insertion_order = false")
-            loaded = load(con, lakes, deep=True)
+            loaded = load(con, lakes)
             findings = [*_files(loaded), *_runs(con), *_policies(con, today), *_samples(con)]
             runs = _ask(con, "SELECT count(DISTINCT run_id) FROM runs")[0][0]
     except OSError as error:

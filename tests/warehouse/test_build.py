@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -135,6 +136,18 @@ def test_a_file_with_a_whole_footer_and_broken_pages_is_left_out(tmp_path: Path)
     bad.write_bytes(data)
     report = build([tmp_path / "lake"], tmp_path / "w.db")
     assert (report.rows["samples"], [file.path for file in report.unreadable]) == (10, [bad])
+
+
+def test_a_changed_value_that_still_decodes_does_not_enter(tmp_path: Path) -> None:
+    append(tmp_path / "lake", "samples", [sample(0)])
+    bad = append(tmp_path / "lake", "samples", [sample(1, time_us=1234.5)])
+    assert bad is not None
+    data = bad.read_bytes()
+    assert struct.pack("<d", 1234.5) in data
+    bad.write_bytes(data.replace(struct.pack("<d", 1234.5), struct.pack("<d", 1.5)))
+    report = build([tmp_path / "lake"], tmp_path / "w.db")
+    assert [(file.path, file.status) for file in report.unreadable] == [(bad, "damaged")]
+    assert ask(tmp_path / "w.db", "SELECT time_us FROM samples") == [(100.0,)]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])

@@ -93,6 +93,14 @@ def test_a_file_of_another_schema_is_foreign(
     assert (entry.status, entry.reason) == ("foreign", reason)
 
 
+def test_a_file_without_a_column_that_may_be_null_is_read(tmp_path: Path) -> None:
+    path = append(tmp_path, "costs", [{"cost_id": "a", "basis": "rate"}])
+    assert path is not None
+    pq.write_table(pq.read_table(path).drop_columns(["covers", "amount_usd"]), path)
+    for deep in (False, True):
+        assert scan(tmp_path, deep=deep).files("costs") == [path]
+
+
 def test_a_flipped_bit_in_a_page_is_found_by_reading_deeply(tmp_path: Path) -> None:
     path = samples(tmp_path, *range(1000))
     data = bytearray(path.read_bytes())
