@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,21 +71,34 @@ def scan(lake: Path, *, deep: bool = False) -> LakeScan:
     Raises:
         StorageError: the folder cannot be listed.
     """
-    entries: list[LakeFile] = []
+    found, strays = _walk(lake)
+
+    def judge(place: tuple[str, Path]) -> LakeFile:
+        return inspect(lake, *place, deep=deep)
+
+    if deep:  # Arrow decodes without the interpreter's lock
+        with ThreadPoolExecutor() as pool:
+            return LakeScan(lake, tuple(pool.map(judge, found)), tuple(strays))
+    return LakeScan(lake, tuple(map(judge, found)), tuple(strays))
+
+
+def _walk(lake: Path) -> tuple[list[tuple[str, Path]], list[Stray]]:
+    """List the (table, file) of a lake, sorted, and whatever else lies in it."""
+    files: list[tuple[str, Path]] = []
     strays: list[Stray] = []
     try:
         for child in sorted(lake.iterdir()) if lake.exists() else ():
             if child.name in TABLES and child.is_dir():
                 for path in sorted(child.iterdir()):
                     if path.suffix == ".parquet" and path.is_file() and not path.name.startswith("."):
-                        entries.append(inspect(lake, child.name, path, deep=deep))
+                        files.append((child.name, path))
                     else:
                         strays.append(Stray(path, _why_stray(path)))
             else:
                 strays.append(Stray(child, "no table of the lake has this name; it is not read"))
     except OSError as error:
         raise storage_error(f"cannot list {lake}", error) from None
-    return LakeScan(lake, tuple(entries), tuple(strays))
+    return files, strays
 
 
 def inspect(lake: Path, table: str, path: Path, *, deep: bool = False) -> LakeFile:
@@ -110,7 +125,7 @@ def _read_pages(path: Path, metadata: pq.FileMetaData, schema: pa.Schema) -> Non
     with pq.ParquetFile(
         path, metadata=metadata, page_checksum_verification=True, read_dictionary=texts
     ) as file:
-        for batch in file.iter_batches(batch_size=_BLOCK):
+        for batch in file.iter_batches(batch_size=_BLOCK, use_threads=False):
             batch.validate(full=True)
 
 
@@ -124,12 +139,12 @@ def fingerprint(lakes: Iterable[Path]) -> str:
     """
     digests = []
     for lake in lakes:
-        for entry in scan(lake).entries:
+        for table, path in _walk(lake)[0]:
             try:
-                with entry.path.open("rb") as file:
-                    digests.append(f"{entry.table} {hashlib.file_digest(file, 'sha256').hexdigest()}")
+                with path.open("rb") as file:
+                    digests.append(f"{table} {hashlib.file_digest(file, 'sha256').hexdigest()}")
             except OSError as error:
-                raise storage_error(f"cannot read {entry.path}", error) from None
+                raise storage_error(f"cannot read {path}", error) from None
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
 
 
@@ -146,8 +161,13 @@ def require(lakes: Sequence[Path]) -> None:
             raise NoLakeError(f"There is no lake at {lake}; run `python -m producers.race` or name another.")
 
 
+@functools.cache
+def _declared(table: str) -> pa.Schema:
+    return TABLES[table].schema
+
+
 def _why_foreign(table: str, schema: pa.Schema) -> str | None:
-    declared = TABLES[table].schema
+    declared = _declared(table)
     for field in schema:
         if field.name not in declared.names:
             return f"column '{field.name}' is not declared for {table} (schema version {SCHEMA_VERSION})"
