@@ -119,6 +119,8 @@ class Oracle:
         samples = pd.concat([pd.read_parquet(f) for f in files], ignore_index=True)
         keys = ["run_id", "cell_id", "timing_mode", "contestant", "round"]
         medians = samples.groupby(keys)["time_us"].median().reset_index()
+        latest = medians.groupby(["cell_id", "timing_mode"])["run_id"].transform("max")
+        medians = medians[medians["run_id"] == latest]
         self._rounds = {
             key: group.sort_values("round")["time_us"].to_numpy()
             for key, group in medians.groupby(["cell_id", "timing_mode", "contestant"])
