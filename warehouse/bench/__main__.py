@@ -95,7 +95,7 @@ def _warehouse(folder: Path, rows: int, rows_a_file: int) -> dict[str, dict[str,
 
 
 def _cost(result: dict[str, Any]) -> str:
-    return f"{result['seconds']:.2f} s, {result['peak_bytes'] / _GB:.2f} GB"
+    return f"{result['seconds']:.2f} s ({result['cpu_seconds']:.1f} s of CPU), {result['peak_bytes'] / _GB:.2f} GB"
 
 
 def _size(lake: Path) -> int:
