@@ -1,4 +1,59 @@
 # Every target sets up what it needs; only Python 3.11+ and make are assumed.
+#
+#   make race            race the kernels under Triton's interpreter, build the warehouse, judge it, report
+#   make race DEVICE=cuda  the same on the GPU of this machine, with the engines that are installed
+#   make test            lint, types and the tests that need no GPU and are not slow
+#   make slow            the slow tests
+#   make winners         the winners of warehouse.db
+#   make bench           rows/s, build and query times of the warehouse, against pandas and polars
+#
+# TORCH says which torch pip installs first. On a stranger's Linux that is a CUDA build of several GB; give the
+# index of the CPU build behind it (README) to get that instead.
 PYTHON ?= python3
 VENV ?= .venv
+TORCH ?= torch==2.13.0
+DEVICE ?= cpu
+
 BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# A build of our own is interpreted: the variable must be there before Triton is imported.
+ifeq ($(DEVICE),cpu)
+RACE_ENV := TRITON_INTERPRET=1
+endif
+
+.PHONY: race winners test lint slow bench install clean
+
+race: $(READY)
+	$(RACE_ENV) $(BIN)/python -m producers.race
+	$(BIN)/checks run
+	$(BIN)/checks report
+
+winners: $(READY)
+	$(BIN)/duckdb -readonly warehouse.db < queries/winners.sql
+
+test: lint
+	$(BIN)/python -m pytest -q -m "not gpu and not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+slow: $(READY)
+	$(BIN)/python -m pytest -q -m "slow and not gpu"
+
+bench: $(READY)
+	$(BIN)/python -m warehouse.bench --rows 10000000
+
+install: $(READY)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "make: $(PYTHON) is older than Python 3.11; name a newer one with PYTHON=..." >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[kernels,dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -164,11 +164,14 @@ def _conclude(given: dict[str, Any], lake: Path, state: RunState, plan: Plan) ->
     if not given.get("no-build"):
         from warehouse.build import build  # noqa: PLC0415 - a machine that only measures need not have DuckDB
 
+        from warehouse.options import default_lakes  # noqa: PLC0415
+
         db = Path(given.get("db", "warehouse.db"))
-        build([lake], db)
+        # Beside the recorded races, as `warehouse build` does it, unless another lake was named.
+        build([lake] if "lake" in given else list(default_lakes(Path())), db)
         console = Console()
         summary.print_winners(summary.winners(db, state.run_id), console)
-        console.print(f"{db.resolve()}\nThe report: checks report --db {db} --lake {lake}", soft_wrap=True)
+        console.print(f"{db.resolve()}\nThe report, behind the gate: checks report --db {db}", soft_wrap=True)
     if lacking:
         shown = "; ".join(lacking[:_SHOWN_INCOMPLETE])
         more = f"; and {len(lacking) - _SHOWN_INCOMPLETE} more" if len(lacking) > _SHOWN_INCOMPLETE else ""

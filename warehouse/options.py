@@ -14,7 +14,7 @@ Lakes = Annotated[
     list[Path] | None,
     typer.Option(
         "--lake",
-        help="A lake; may be repeated. Default: lake/ of this folder or of its project, else data/.",
+        help="A lake; may be repeated. Default: data/ (recorded) and lake/ (local) of this folder or its project.",
         show_default=False,
     ),
 ]
@@ -39,9 +39,9 @@ class Place:
 def place(lakes: list[Path] | None, db: Path | None = None) -> Place:
     """Return the lakes and the warehouse that are meant.
 
-    A lake that is named is taken as it is, with ``warehouse.db`` in the current folder. Without a name the
-    first of these that exists is meant: ``lake/`` here, ``lake/`` of the project, ``data/`` here and of the
-    project; its name goes to standard error, and the warehouse stands beside it.
+    A lake that is named is taken as it is, with ``warehouse.db`` in the current folder. Without a name it is
+    the recorded lake ``data/`` and the local one ``lake/``, those that exist, of the current folder or else of
+    its project; their names go to standard error, and the warehouse stands beside them.
 
     Raises:
         NoLakeError: none was named and there is none.
@@ -50,16 +50,20 @@ def place(lakes: list[Path] | None, db: Path | None = None) -> Place:
 
     if lakes:
         return Place(tuple(dict.fromkeys(lakes)), db or Path(_WAREHOUSE))
-    roots = [Path(), project_root()]
-    for name in (LOCAL, _RECORDED):
-        for root in roots:
-            if (root / name).is_dir():
-                print(f"lake: {root / name}", file=sys.stderr)
-                return Place((root / name,), db or root / _WAREHOUSE)
+    for root in dict.fromkeys((Path(), project_root())):
+        found = default_lakes(root)
+        if found:
+            print(f"lake: {', '.join(map(str, found))}", file=sys.stderr)
+            return Place(found, db or root / _WAREHOUSE)
     raise NoLakeError(
         f"There is no {LOCAL}/ and no {_RECORDED}/ in {Path.cwd()} or its project; "
         "name a lake with --lake, or make one with `python -m producers.race`."
     )
+
+
+def default_lakes(root: Path) -> tuple[Path, ...]:
+    """Return the lakes of a folder, the recorded one first, those that exist."""
+    return tuple(root / name for name in (_RECORDED, LOCAL) if (root / name).is_dir())
 
 
 def project_root() -> Path:

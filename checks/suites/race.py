@@ -28,27 +28,35 @@ RACE = Suite(
             empty="no race was measured: there is no cell to judge",
         ),
         Rule(
-            "race.noise-bounded",
-            "Each mode of a run has an A/A control, and its noise floor is under race.max_noise_floor of the "
-            "run's policy (that of the device, else the default).",
+            "race.noise-decides-nothing",
+            "Each mode of a run has an A/A control, and where its noise floor is over race.max_noise_floor of "
+            "the run's policy (that of the device, else the default) no cell of the mode is won or tied.",
             """
-            WITH bounds AS (
-                SELECT s.run_id, coalesce(
-                    max(TRY_CAST(v.value AS DOUBLE)) FILTER (
-                        WHERE v.key = 'race.max_noise_floor.' || s.device),
-                    max(TRY_CAST(v.value AS DOUBLE)) FILTER (WHERE v.key = 'race.max_noise_floor.default')
-                ) AS bound
-                FROM run_status s JOIN policy_values v USING (policy_sha256)
-                GROUP BY s.run_id
-            )
-            SELECT w.device, w.run_id, w.timing_mode, n.noise_floor, b.bound, n.pairs
+            SELECT w.device, w.run_id, w.timing_mode, n.noise_floor, p.max_noise_floor AS bound,
+                CASE WHEN n.noise_floor > p.max_noise_floor
+                     THEN count(*) FILTER (WHERE w.outcome IN ('win', 'tie')) ELSE 0 END AS decided
+            FROM winners w
+            LEFT JOIN noise_floors n USING (run_id, timing_mode)
+            LEFT JOIN run_policy p USING (run_id)
+            GROUP BY w.device, w.run_id, w.timing_mode, n.noise_floor, p.max_noise_floor ORDER BY ALL
+            """,
+            (Between("noise_floor", low=0.0), Between("bound", low=0.0), Between("decided", high=0.0)),
+            "{device} run {run_id} {timing_mode}: noise floor {noise_floor}, bound {bound}, {decided} cells decided",
+        ),
+        Rule(
+            "race.quiet",
+            "The noise floor of each mode of a run is under race.max_noise_floor; a mode over it is listed here.",
+            """
+            SELECT w.device, w.run_id, w.timing_mode, n.noise_floor, p.max_noise_floor AS bound, n.pairs
             FROM (SELECT DISTINCT device, run_id, timing_mode FROM winners) w
             LEFT JOIN noise_floors n USING (run_id, timing_mode)
-            LEFT JOIN bounds b USING (run_id)
+            LEFT JOIN run_policy p USING (run_id)
             ORDER BY ALL
             """,
             (AtLeast("bound", "noise_floor"),),
-            "{device} run {run_id} {timing_mode}: noise floor {noise_floor}, bound {bound}, {pairs} pairs",
+            "{device} run {run_id} {timing_mode}: noise floor {noise_floor}, bound {bound}, {pairs} pairs; "
+            "nothing is decided in this mode",
+            severity=Severity.WARNING,
         ),
         Rule(
             "race.above-floor",

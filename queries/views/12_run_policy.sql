@@ -12,6 +12,10 @@ SELECT
     max(t.value) FILTER (WHERE t.key = 'race.confidence') AS confidence,
     max(t.value) FILTER (WHERE t.key = 'race.confidence_many') AS confidence_many,
     max(t.value) FILTER (WHERE t.key = 'race.noise_quantile') AS noise_quantile,
+    coalesce(
+        max(t.value) FILTER (WHERE t.key = 'race.max_noise_floor.' || r.device),
+        max(t.value) FILTER (WHERE t.key = 'race.max_noise_floor.default')
+    ) AS max_noise_floor,
     max(t.value) FILTER (WHERE t.key = 'race.floor.refuse_below_datasheet') AS refuse_below_datasheet,
     max(t.value) FILTER (
         WHERE t.key = 'race.floor.datasheet.' || r.device || '.bytes_per_s'

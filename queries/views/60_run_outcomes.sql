@@ -62,6 +62,13 @@ judged AS (
                 OR p.confidence_many IS NULL OR p.noise_quantile IS NULL
                 THEN {'outcome': 'inconclusive', 'reason': 'the policy of the run is not in the lake'}
             WHEN n.noise_floor IS NULL THEN {'outcome': 'inconclusive', 'reason': 'no A/A control'}
+            WHEN n.noise_floor > p.max_noise_floor THEN {
+                'outcome': 'inconclusive',
+                'reason': printf(
+                    'the noise floor %.4f is over the policy''s %.4f, so this mode decides nothing',
+                    n.noise_floor, p.max_noise_floor
+                )
+            }
             WHEN NOT q.shuffled
                 THEN {'outcome': 'inconclusive', 'reason': 'every round has the same order of contestants'}
             WHEN rounds_shared < p.min_rounds

@@ -85,7 +85,7 @@ class TestRun:
         done = checks("run", "--suite", "race")
         assert done.exit_code == 1
         assert "FALSE  race.enough-rounds" in done.stdout
-        assert "UNJUDGED  race.noise-bounded" in done.stdout
+        assert "UNJUDGED  race.noise-decides-nothing" in done.stdout
 
     def test_json(self) -> None:
         done = checks("run", "--suite", "race", "--format", "json")
@@ -114,7 +114,7 @@ class TestRun:
         assert done.stdout == ""
 
     def test_explain(self) -> None:
-        done = checks("explain", "race.noise-bounded")
+        done = checks("explain", "race.noise-decides-nothing")
         assert done.exit_code == 0
         assert "in every row bound is at least noise_floor" in done.stdout
         assert "FROM (SELECT DISTINCT device, run_id, timing_mode FROM winners) w" in done.stdout

@@ -131,8 +131,9 @@ BROKEN = [
         f"UPDATE winners SET outcome = 'incomplete', missing = 'vllm (not-installed)' WHERE cell_id = '{CELL}'",
         f"{CELL} graph is incomplete: missing vllm (not-installed)",
     ),
-    ("race.noise-bounded", UNJUDGED, "DELETE FROM noise_floors", "[noise_floor is unknown]"),
-    ("race.noise-bounded", FALSE, "UPDATE noise_floors SET noise_floor = 0.2", "noise floor 0.2, bound 0.05"),
+    ("race.noise-decides-nothing", UNJUDGED, "DELETE FROM noise_floors", "[noise_floor is unknown]"),
+    ("race.quiet", FALSE, "UPDATE noise_floors SET noise_floor = 0.2", "nothing is decided in this mode"),
+    ("race.noise-decides-nothing", FALSE, "UPDATE noise_floors SET noise_floor = 0.2", "noise floor 0.2, bound 0.05"),
     (
         "race.above-floor",
         FALSE,
@@ -203,7 +204,7 @@ def test_every_rule_of_integrity_and_race_has_a_way_to_fail() -> None:
 
 
 def test_a_view_that_is_gone_is_not_judged(broken_rule: Break) -> None:
-    result = broken_rule("race.noise-bounded", "DROP TABLE noise_floors CASCADE")
+    result = broken_rule("race.noise-decides-nothing", "DROP TABLE noise_floors CASCADE")
     assert result.status is UNJUDGED
     assert "the query broke" in result.findings[0].line
 

@@ -212,6 +212,11 @@ SCENARIOS = [
         _none("tie", tied="dispatch, sglang, vllm"),
     ),
     Scenario(
+        "ten times ahead and the control is 20 % off",
+        (Race(entrants=(*trio(dispatch=10.0)[:3], control(time_us=12.0)), noise=0.001),),
+        _none("inconclusive"),
+    ),
+    Scenario(
         "siblings and informational contestants",
         (
             replace(
