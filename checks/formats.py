@@ -10,7 +10,8 @@ from xml.etree import ElementTree as ET
 from checks.gate import GateResult
 from checks.model import Finding, RuleResult, Severity, Status
 
-SHOWN = 20  # findings of one rule that text output prints; the rest are counted
+# Findings of one rule that text output prints; the rest are counted. Warnings must not bury what closes the gate.
+SHOWN, SHOWN_WARNINGS = 20, 3
 
 
 def text(gate: GateResult) -> str:
@@ -27,10 +28,11 @@ def summary(gate: GateResult) -> str:
 
 
 def _text_lines(result: RuleResult) -> Iterator[str]:
-    for finding in result.findings[:SHOWN]:
+    shown = SHOWN_WARNINGS if result.rule.severity is Severity.WARNING else SHOWN
+    for finding in result.findings[:shown]:
         yield f"{label(result, finding)}  {result.rule.id}  {finding.line}"
-    if len(result.findings) > SHOWN:
-        rest = len(result.findings) - SHOWN
+    if len(result.findings) > shown:
+        rest = len(result.findings) - shown
         yield f"... {rest} more of {result.rule.id}; `checks explain {result.rule.id}`"
 
 

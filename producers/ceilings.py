@@ -16,15 +16,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from warehouse.append import append
-from warehouse.errors import WarehouseError
-from warehouse.ids import new_run_id
-
 from producers.environment import Environment, detect, refuse_busy
 from producers.errors import PeerError, RaceError, RefusedError
 from producers.locks import DeviceLock
 from producers.process import Peer
 from producers.scratch import Scratch
+from warehouse.append import append
+from warehouse.errors import WarehouseError
+from warehouse.ids import new_run_id
 
 REPEATS = 10
 _TIMEOUT_S = 600.0

@@ -163,7 +163,6 @@ def _conclude(given: dict[str, Any], lake: Path, state: RunState, plan: Plan) ->
     lacking = resume.incomplete(state, plan)
     if not given.get("no-build"):
         from warehouse.build import build  # noqa: PLC0415 - a machine that only measures need not have DuckDB
-
         from warehouse.options import default_lakes  # noqa: PLC0415
 
         db = Path(given.get("db", "warehouse.db"))

@@ -205,11 +205,13 @@ class Graph(Timer):
 
 @contextmanager
 def _captured(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any = None) -> Iterator[None]:
-    """Capture what runs inside. ``torch.cuda.graph`` also collects garbage and empties the allocator's cache
-    each time, which a race with hundreds of captures has no time for.
+    """Capture what runs inside.
+
+    ``torch.cuda.graph`` also collects garbage and empties the allocator's cache each time, which a race with
+    hundreds of captures has no time for.
     """
     with torch.cuda.stream(stream):
-        graph.capture_begin(*([] if pool is None else [pool]), capture_error_mode="thread_local")
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         try:
             yield
         finally:

@@ -7,7 +7,7 @@ Triton's interpreter. There are no tensor-core products in it: the interpreter c
 """
 
 # Triton kernels: arguments by position, constants in capitals, no Python types.
-# ruff: noqa: N803, PLR0913, PLR0917
+# ruff: noqa: N803
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
 from __future__ import annotations

@@ -133,7 +133,12 @@ BROKEN = [
     ),
     ("race.noise-decides-nothing", UNJUDGED, "DELETE FROM noise_floors", "[noise_floor is unknown]"),
     ("race.quiet", FALSE, "UPDATE noise_floors SET noise_floor = 0.2", "nothing is decided in this mode"),
-    ("race.noise-decides-nothing", FALSE, "UPDATE noise_floors SET noise_floor = 0.2", "noise floor 0.2, bound 0.05"),
+    (
+        "race.noise-decides-nothing",
+        FALSE,
+        "UPDATE noise_floors SET noise_floor = 0.2",
+        "noise floor 0.2, bound 0.05",
+    ),
     (
         "race.above-floor",
         FALSE,

@@ -85,9 +85,7 @@ def test_registry_imports_no_torch() -> None:
         "import producers.outcomes, producers.workloads; print(len(registry()))"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert int(done.stdout) >= len(BUILT_IN)
 
 
@@ -155,15 +153,11 @@ def test_installed_third_party_contestant_races(tmp_path: Path) -> None:
     source.mkdir()
     for name in ("pyproject.toml", "matvec_contestant.py"):
         (source / name).write_text((ROOT / "examples" / "third_party" / name).read_text())
-    subprocess.run(  # noqa: S603 - our own interpreter
-        [*pip, "-t", str(site), str(source)], check=True, capture_output=True
-    )
+    subprocess.run([*pip, "-t", str(site), str(source)], check=True, capture_output=True)
 
     code = "from producers.contestants import find; f = find('matvec'); print(f.implementation, f.house)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT)))}
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["matvec_contestant:Matvec", "matvec"]
 
     referee = start("producers.referee", tmp_path)
