@@ -1,6 +1,6 @@
 """Programmatic dependent launch: the start of a kernel overlaps the end of its predecessor.
 
-A kernel launched with :data:`OVERLAP` may start as soon as every program of its predecessor has called
+A kernel launched with the options of :func:`overlap` may start as soon as every program of its predecessor has called
 ``signal`` or ended. Nothing of the predecessor may be read before ``wait``, which returns when the
 predecessor has completed and its writes can be seen. The first kernel of a call is launched plainly, so it
 waits for all earlier work of the stream, and every later one waits before its first read of what a call
@@ -10,6 +10,7 @@ computes: buffers can be reused from call to call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import triton
@@ -20,6 +21,7 @@ from dispatch.config import DeviceFacts, Problem
 
 CAPABILITY = (9, 0)
 _OVERLAP = {"launch_pdl": True}
+_INTERPRETED_BLOCK = 512
 
 
 def overlap(device: DeviceFacts) -> dict[str, Any]:
@@ -42,6 +44,14 @@ def refuses(problem: Problem, channels: int, step: int) -> str | None:
             if size % multiple:
                 return f"{name} size {size} is no multiple of {multiple}."
     return None
+
+
+def interpreted_blocks(problem: Problem) -> tuple[int, int]:
+    """Large blocks that divide H and I: the interpreter pays for each operation, hardly for its size.
+
+    A block of at most 512 keeps sums of int8 products exact in float32, see ``product``.
+    """
+    return math.gcd(problem.hidden, _INTERPRETED_BLOCK), math.gcd(problem.intermediate, _INTERPRETED_BLOCK)
 
 
 @triton.jit

@@ -19,6 +19,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from dispatch.kernels.tile import widen
+
 
 @triton.jit
 def limb_scale(largest, finite, LIMBS: tl.constexpr):
@@ -52,6 +54,22 @@ def magnitude(value):
     size = tl.abs(value)
     finite = (size < float("inf")).to(tl.int32)
     return tl.where(finite > 0, size, 0.0), finite
+
+
+@triton.jit
+def row_to_limbs(
+    value_ptrs, limbs_ptrs, limb_stride, scale_ptr, inside, LIMBS: tl.constexpr, INTERPRET: tl.constexpr
+):
+    """Read a whole row and store its limbs, ``limb_stride`` elements apart, and its scale."""
+    value = tl.load(value_ptrs, mask=inside, other=0.0)
+    value = widen(value, INTERPRET).to(tl.float32)
+    size, finite = magnitude(value)
+    scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
+    high, low = to_limbs(value, inverse, LIMBS)
+    tl.store(limbs_ptrs, high, mask=inside)
+    if LIMBS == 2:  # noqa: PLR2004
+        tl.store(limbs_ptrs + limb_stride, low, mask=inside)
+    tl.store(scale_ptr, scale)
 
 
 @triton.jit

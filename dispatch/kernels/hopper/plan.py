@@ -27,9 +27,8 @@ from dispatch.config import Problem
 from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.launch import signal
-from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
+from dispatch.kernels.hopper.limbs import row_to_limbs
 from dispatch.kernels.schedule import max_row_tiles
-from dispatch.kernels.tile import widen
 
 _MOST_SLOTS_A_STEP = 4096
 _LEAST_BINS = 64
@@ -74,15 +73,18 @@ def build_plan(
     """
     x, limbs = tensors.x, limbs_of(problem)
     max_tiles = max_row_tiles(problem.slots, problem.experts, block_m)
-    few = problem.slots <= _MANY_SLOTS and not halves
+    bins = max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1))
+    most_tiles = triton.next_power_of_2(max_tiles)
+    # One program compares every tile with every expert, in one tensor.
+    few = problem.slots <= _MANY_SLOTS and not halves and most_tiles * bins <= tl.TRITON_MAX_TENSOR_NUMEL
     kernel = kernels.get("plan")
     if kernel is None:
         constants = {
             "FEW": few,
-            "MOST_TILES": triton.next_power_of_2(max_tiles) if few else 1,
+            "MOST_TILES": most_tiles if few else 1,
             "BLOCK_M": block_m,
             "HALVES": halves,
-            "BINS": max(_LEAST_BINS, triton.next_power_of_2(problem.experts + 1)),
+            "BINS": bins,
             "STEP": min(_MOST_SLOTS_A_STEP, max(64, triton.next_power_of_2(problem.slots))),
             "TILE_STEP": _TILES_A_STEP,
             "LIMBS": limbs,
@@ -148,17 +150,10 @@ def plan_kernel(
     elif LIMBS > 0:
         row = (program - planners).to(tl.int64)
         columns = tl.arange(0, BLOCK_H)
-        inside = columns < hidden
-        value = tl.load(x_ptr + row * x_stride + columns, mask=inside, other=0.0)
-        value = widen(value, INTERPRET).to(tl.float32)
-        size, finite = magnitude(value)
-        scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
-        high, low = to_limbs(value, inverse, LIMBS)
-        out_ptrs = quantized_ptr + row * LIMBS * hidden + columns
-        tl.store(out_ptrs, high, mask=inside)
-        if LIMBS == 2:  # noqa: PLR2004
-            tl.store(out_ptrs + hidden, low, mask=inside)
-        tl.store(x_scale_ptr + row, scale)
+        row_to_limbs(
+            x_ptr + row * x_stride + columns, quantized_ptr + row * LIMBS * hidden + columns, hidden,
+            x_scale_ptr + row, columns < hidden, LIMBS, INTERPRET,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -180,14 +175,15 @@ def _plan_all(
     bins = tl.arange(0, BINS)
     lanes = tl.arange(0, STEP)
     tile = tl.arange(0, MOST_TILES)
-    ids = tl.load(ids_ptr + lanes, mask=lanes < slots, other=-1).to(tl.int32)
+    ids = tl.load(ids_ptr + lanes, mask=lanes < slots, other=-1)
     tl.store(counters_ptr + bins, 0, mask=bins < experts)
     places = tl.arange(0, MOST_TILES * BLOCK_M)
     tl.store(rows_ptr + places, -1, mask=places < max_tiles * BLOCK_M)
     valid = (ids >= 0) & (ids < experts)
     if tl.max((ids >= experts).to(tl.int32), 0) > 0:
         tl.store(flag_ptr, 1)
-    counter = tl.where(valid, ids, 0)
+    # Narrowed only where it is valid: a 64-bit id must not be cut to one that names an expert.
+    counter = tl.where(valid, ids, 0).to(tl.int32)
     tl.debug_barrier()
     place = tl.atomic_add(counters_ptr + counter, 1, mask=valid, sem="relaxed")
     tl.debug_barrier()

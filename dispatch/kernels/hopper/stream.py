@@ -24,11 +24,12 @@ from dispatch.config import MoeConfig, Problem, TileConfig
 from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.combine import combine
-from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
+from dispatch.kernels.hopper.launch import interpreted_blocks, overlap, refuses, signal, wait
 from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
 from dispatch.kernels.hopper.plan import build_plan, limbs_of
 from dispatch.kernels.hopper.pointwise import silu
-from dispatch.kernels.tile import narrow, widen
+from dispatch.kernels.hopper.product import product
+from dispatch.kernels.tile import narrow
 
 # Channels of a gate tile, and so the group of intermediate columns that share a scale.
 GROUP = 64
@@ -137,9 +138,10 @@ def model(problem: Problem) -> MoeConfig:
     """Tiles for a shape that nobody measured: as high as the mean rows of an expert need, as deep as fits."""
     limbs = limbs_of(problem)
     rows = problem.rows_per_expert
-    block_m = 16 if rows <= 13 else 32 if rows <= 26 else 64
     if problem.device.interpreted:
-        block_m = 16
+        hidden, _ = interpreted_blocks(problem)
+        return MoeConfig(TileConfig(16, GROUP, hidden), TileConfig(16, hidden, _STEP), "interpreter")
+    block_m = 16 if rows <= 13 else 32 if rows <= 26 else 64
     wide = block_m * max(1, limbs) >= 64
     if limbs == 0:
         gate_up = TileConfig(block_m, GROUP, 64 if wide else 128, 4, 3)
@@ -150,16 +152,6 @@ def model(problem: Problem) -> MoeConfig:
             gate_up = TileConfig(block_m, GROUP, 256, 4, 3)
         down = TileConfig(block_m, 128, 128, 4, 3) if wide else TileConfig(block_m, 64, 128, 4, 4)
     return MoeConfig(gate_up, down, "model", f"{rows:.1f} rows an expert")
-
-
-@triton.jit
-def product(weights, rows, total, INTERPRET: tl.constexpr):
-    """``total`` + weights [N, K] @ rows [K, M]; exact for int8 under the interpreter up to K = 1040."""
-    if INTERPRET:
-        total += tl.dot(widen(weights, True), widen(rows, True), input_precision="ieee").to(total.dtype)
-    else:
-        total = tl.dot(weights, rows, total, out_dtype=total.dtype)
-    return total
 
 
 @triton.jit

@@ -25,12 +25,13 @@ from dispatch.config import MoeConfig, Problem, TileConfig
 from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.combine import combine
-from dispatch.kernels.hopper.launch import overlap, refuses, signal, wait
-from dispatch.kernels.hopper.limbs import limb_scale, magnitude, to_limbs
+from dispatch.kernels.hopper.launch import interpreted_blocks, overlap, refuses, signal, wait
+from dispatch.kernels.hopper.limbs import row_to_limbs
 from dispatch.kernels.hopper.plan import build_plan, limbs_of
 from dispatch.kernels.hopper.pointwise import silu
+from dispatch.kernels.hopper.product import product
 from dispatch.kernels.hopper.stream import most_rows
-from dispatch.kernels.tile import narrow, widen
+from dispatch.kernels.tile import narrow, tile_coordinates
 from dispatch.limits import check_grid
 
 _CHANNELS = 128
@@ -141,24 +142,17 @@ def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernel
 def model(problem: Problem) -> MoeConfig:
     """Tiles of 128 rows of limbs; the product is 256 columns wide, or as wide as int8 wgmma goes."""
     limbs = limbs_of(problem)
-    block_m = 64 if limbs == 2 else 128
     if problem.device.interpreted:
-        block_m = 32
+        hidden, intermediate = interpreted_blocks(problem)
+        return MoeConfig(
+            TileConfig(32, intermediate, hidden), TileConfig(32, hidden, intermediate), "interpreter"
+        )
+    block_m = 64 if limbs == 2 else 128
     step = 128 if limbs else 64
     gate_up = TileConfig(block_m, _CHANNELS, step, 8, 4, group_m=4)
     wide = problem.hidden % 256 == 0 and limbs == 0
     down = TileConfig(block_m, 256 if wide else 128, step, 8, 4 if limbs == 0 else 3, group_m=4)
     return MoeConfig(gate_up, down, "model", f"{problem.rows_per_expert:.1f} rows an expert")
-
-
-@triton.jit
-def product(rows, weights, total, INTERPRET: tl.constexpr):
-    """``total`` + rows [M, K] @ weights [K, N]; exact for int8 under the interpreter up to K = 1040."""
-    if INTERPRET:
-        total += tl.dot(widen(rows, True), widen(weights, True), input_precision="ieee").to(total.dtype)
-    else:
-        total = tl.dot(rows, weights, total, out_dtype=total.dtype)
-    return total
 
 
 @triton.jit
@@ -181,15 +175,6 @@ def join_limbs(total, LINES: tl.constexpr, WIDTH: tl.constexpr, LIMBS: tl.conste
     else:
         joined = total.to(tl.float32)
     return joined
-
-
-@triton.jit
-def grouped(index, max_tiles, CHANNEL_TILES: tl.constexpr, GROUP_M: tl.constexpr):
-    """Row tile and channel tile of a program: GROUP_M row tiles share a weight tile in L2."""
-    group = index // (GROUP_M * CHANNEL_TILES)
-    within = index % (GROUP_M * CHANNEL_TILES)
-    height = tl.minimum(GROUP_M, max_tiles - group * GROUP_M)
-    return group * GROUP_M + within % height, within // height
 
 
 @triton.jit(do_not_specialize=["max_tiles"])
@@ -218,7 +203,7 @@ def gate_up_kernel(
     INTERPRET: tl.constexpr,
 ):
     """``silu(gate) * up`` of one row tile and BLOCK_N channels; grid (max_tiles * I / BLOCK_N,)."""
-    tile, channel_tile = grouped(tl.program_id(0), max_tiles, INTERMEDIATE // BLOCK_N, GROUP_M)
+    tile, channel_tile = tile_coordinates(tl.program_id(0), max_tiles, INTERMEDIATE // BLOCK_N, GROUP_M)
     wait(INTERPRET)
     signal(INTERPRET)
     name = tl.load(tiles_ptr + tile)
@@ -311,20 +296,14 @@ def to_limbs_kernel(
     """One row a program; padding rows are left alone. Grid (padded,)."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
-    inside = columns < COLUMNS
     wait(INTERPRET)
     signal(INTERPRET)
     if tl.load(rows_ptr + row) < 0:
         return
-    value = tl.load(value_ptr + row * COLUMNS + columns, mask=inside, other=0.0)
-    value = widen(value, INTERPRET).to(tl.float32)
-    size, finite = magnitude(value)
-    scale, inverse = limb_scale(tl.max(size, 0), tl.min(finite, 0), LIMBS)
-    high, low = to_limbs(value, inverse, LIMBS)
-    tl.store(limbs_ptr + row * LIMBS * COLUMNS + columns, high, mask=inside)
-    if LIMBS == 2:
-        tl.store(limbs_ptr + (row * LIMBS + 1) * COLUMNS + columns, low, mask=inside)
-    tl.store(scale_ptr + row, scale)
+    row_to_limbs(
+        value_ptr + row * COLUMNS + columns, limbs_ptr + row * LIMBS * COLUMNS + columns, COLUMNS,
+        scale_ptr + row, columns < COLUMNS, LIMBS, INTERPRET,
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["max_tiles"])
@@ -352,7 +331,7 @@ def down_kernel(
     INTERPRET: tl.constexpr,
 ):
     """Down projection of one row tile and BLOCK_N channels times the router's weight, put at its slot."""
-    tile, channel_tile = grouped(tl.program_id(0), max_tiles, HIDDEN // BLOCK_N, GROUP_M)
+    tile, channel_tile = tile_coordinates(tl.program_id(0), max_tiles, HIDDEN // BLOCK_N, GROUP_M)
     wait(INTERPRET)
     signal(INTERPRET)
     name = tl.load(tiles_ptr + tile)

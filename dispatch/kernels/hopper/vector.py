@@ -13,6 +13,8 @@ int8 weights are multiplied four at a time (dp4a) with the limbs of x, which eac
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
@@ -21,15 +23,17 @@ from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
 from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
-from dispatch.kernels.hopper.launch import overlap, prefetch, refuses, signal, wait
+from dispatch.kernels.hopper.launch import interpreted_blocks, overlap, prefetch, refuses, signal, wait
 from dispatch.kernels.hopper.limbs import dot4, limb_scale, magnitude, to_limbs
 from dispatch.kernels.hopper.plan import limbs_of
 from dispatch.kernels.hopper.pointwise import silu
 from dispatch.kernels.tile import narrow, widen
+from dispatch.limits import INT32_MAX
 
 _MOST_TOKENS = 1
 _MOST_STEP = 2048
 _LEAST_ROWS = 16  # channels of H and I are multiples of this many
+_MOST_GRID_ROWS = 65535  # CUDA's limit of a grid's second dimension
 
 
 class Vector:
@@ -38,7 +42,10 @@ class Vector:
     name = "vector"
 
     def refuses(self, problem: Problem) -> str | None:
-        """Another device, or sizes that are no multiple of the rows of a program."""
+        """Another device, sizes that are no multiple of the rows of a program, or far too many tokens."""
+        values = problem.slots * problem.intermediate
+        if problem.tokens > _MOST_GRID_ROWS or values > INT32_MAX:
+            return f"{problem.tokens} tokens are past its indices, and it is made for one."
         return refuses(problem, _LEAST_ROWS, _LEAST_ROWS)
 
     def preference(self, problem: Problem) -> float:
@@ -124,6 +131,10 @@ def model(problem: Problem) -> MoeConfig:
     else:
         gate_up = TileConfig(16, 4, min(_MOST_STEP, triton.next_power_of_2(problem.hidden)), 4, 1)
         down = TileConfig(16, 8, whole, 4, 1)
+    if problem.device.interpreted:
+        hidden, intermediate = interpreted_blocks(problem)
+        gate_up, down = replace(gate_up, block_n=intermediate), replace(down, block_n=hidden)
+        return MoeConfig(gate_up, down, "interpreter")
     return MoeConfig(gate_up, down, "model", f"{problem.tokens} tokens")
 
 
