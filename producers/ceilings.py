@@ -1,7 +1,7 @@
 """`python -m producers.ceilings`: measure a card's memory streams and matrix rates into the lake.
 
-The roofline stands on these figures. A race measures them too, with :func:`measure` and :func:`rows`,
-before its first cell, so that floors and times come from one card in one hour.
+The roofline stands on these figures: run it on the card of a race just before the race, so that floors and
+times come from one card in one hour.
 
 Exit codes: 0 recorded; 1 the lake cannot be written; 2 an option is wrong; 5 refused (no card, a busy
 card, or the process that measures failed).

@@ -1,5 +1,6 @@
 -- Which cells can be judged, and who is missing where they cannot.
 -- duckdb -readonly warehouse.db < queries/completeness.sql
+.maxrows 1000000
 SELECT
     device,
     workload,

@@ -1,5 +1,6 @@
 -- Speedups of every contestant over every rival of another house in the runs that speak, with intervals.
 -- duckdb -readonly warehouse.db < queries/ratios.sql
+.maxrows 1000000
 SELECT
     w.device,
     w.workload,

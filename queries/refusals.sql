@@ -1,5 +1,6 @@
 -- Every refusal of every run: whose fault, why, and whether the contestant's status rests on it.
 -- duckdb -readonly warehouse.db < queries/refusals.sql
+.maxrows 1000000
 SELECT
     run_id,
     device,

@@ -1,5 +1,6 @@
 -- Times over the reference floor of their cell, with the goals set for the library beside them.
 -- duckdb -readonly warehouse.db < queries/roofline.sql
+.maxrows 1000000
 SELECT
     device,
     workload,

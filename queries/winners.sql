@@ -1,5 +1,6 @@
 -- Who wins, per device, cell and timing mode; margin is the speedup over the best other house.
 -- duckdb -readonly warehouse.db < queries/winners.sql
+.maxrows 1000000
 SELECT
     device,
     workload,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from checks.claims import scope
@@ -131,6 +132,7 @@ def _points(call: Call) -> str:
     )
 
 
+@cache
 def _race_policy(text: str) -> dict[str, Any]:
     """The race section of a policy's text; a text that cannot be read is like no other."""
     try:

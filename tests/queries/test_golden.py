@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from queries import statement
 from tests.lakes import Entrant, Race, Refusal, run_id, trio, write_ceilings
 from tests.queries.conftest import Database, MakeDatabase
 
@@ -88,13 +89,13 @@ def test_the_command_prints_the_golden_rows(db: Database, query: Path) -> None:
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
 def test_python_gives_the_rows_of_the_command(db: Database, query: Path) -> None:
-    rows = db.rows(query.read_text(encoding="utf-8"))
+    rows = db.rows(statement(query.stem))
     assert len(rows) == len(ask(db, query).splitlines()) - 1 > 0
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
 def test_an_empty_lake_gives_no_rows_and_no_error(empty: Database, query: Path) -> None:
-    assert empty.rows(query.read_text(encoding="utf-8")) == []
+    assert empty.rows(statement(query.stem)) == []
     assert len(ask(empty, query).splitlines()) <= 1  # a header at most
 
 
@@ -107,13 +108,26 @@ def test_every_view_is_readable_and_empty_over_an_empty_lake(empty: Database) ->
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
 def test_every_query_orders_its_rows(query: Path) -> None:
-    statement = query.read_text(encoding="utf-8")
-    assert "ORDER BY" in statement
-    assert len(duckdb.extract_statements(statement)) == 1
+    text = statement(query.stem)
+    assert "ORDER BY" in text
+    assert len(duckdb.extract_statements(text)) == 1
+
+
+def test_the_command_prints_every_row_without_an_option(db: Database) -> None:
+    done = subprocess.run(
+        [command(), "-readonly", str(db.path)],
+        input=(QUERIES[0].parent / "ratios.sql").read_text(encoding="utf-8"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = len(ask(db, QUERIES[0].parent / "ratios.sql").splitlines()) - 1
+    assert rows > 40, "the command cuts at forty rows"
+    assert sum(line.startswith("│") for line in done.stdout.splitlines()) >= rows
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda path: path.stem)
 def test_a_view_file_is_one_statement_that_creates_the_view_of_its_name(view: Path) -> None:
-    statement = view.read_text(encoding="utf-8")
-    assert len(duckdb.extract_statements(statement)) == 1
-    assert f"\nCREATE VIEW {view.stem[3:]} AS\n" in statement
+    text = view.read_text(encoding="utf-8")
+    assert len(duckdb.extract_statements(text)) == 1
+    assert f"\nCREATE VIEW {view.stem[3:]} AS\n" in text

@@ -70,23 +70,23 @@ def test_several_lakes_are_built_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folders", "chosen"),
     [
-        (["data", "lake"], "lake"),
-        (["data"], "data"),
-        (["lake", "below/lake"], "below/lake"),
-        (["lake", "below/data"], "lake"),
+        (["data", "lake"], ["data", "lake"]),
+        (["data"], ["data"]),
+        (["lake", "below/lake"], ["below/lake"]),
+        (["lake", "below/data"], ["below/data"]),
     ],
 )
-def test_without_a_name_the_local_lake_comes_before_the_recorded_one(
-    project: Path, folders: list[str], chosen: str
+def test_without_a_name_the_recorded_and_the_local_lake_are_built_together(
+    project: Path, folders: list[str], chosen: list[str]
 ) -> None:
-    for folder in folders:
-        append(project / folder, "samples", [sample(n) for n in range(len(folder))])
+    for number, folder in enumerate(folders):
+        append(project / folder, "samples", [sample(n, run_id=run_id(number)) for n in range(len(folder))])
     code, out, err = run("build")
     assert code == 0
-    lake = next(line for line in err.splitlines() if line.startswith("lake: ")).removeprefix("lake: ")
-    assert Path(lake).resolve() == project / chosen
-    assert f": {len(chosen)} rows of 1 files" in out
-    assert (project / chosen).with_name("warehouse.db").exists()
+    named = next(line for line in err.splitlines() if line.startswith("lake: ")).removeprefix("lake: ")
+    assert [Path(lake).resolve() for lake in named.split(", ")] == [project / folder for folder in chosen]
+    assert f": {sum(map(len, chosen))} rows of {len(chosen)} files" in out
+    assert (project / chosen[0]).with_name("warehouse.db").exists()
 
 
 def test_without_any_lake_there_is_a_sentence(project: Path) -> None:

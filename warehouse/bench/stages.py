@@ -9,10 +9,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
+from queries import statement
 from warehouse.bench.rules import FOUND, WHERE
 
 _STATUS = Path("/proc/self/status")
@@ -38,7 +38,7 @@ def query(_: Path, db: str) -> dict[str, Any]:
     """Run winners.sql as a person does: open the file, run it, fetch everything. Then read all winners."""
     import duckdb  # noqa: PLC0415
 
-    sql = (resources("queries") / "winners.sql").read_text(encoding="utf-8")
+    sql = statement("winners")
     watch = _Watch()
     with duckdb.connect(db, read_only=True) as con:
         con.execute(sql).fetchall()
