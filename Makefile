@@ -13,6 +13,8 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 DEVICE ?= cpu
+# Test processes; a file's tests stay in one of them.
+WORKERS ?= 2
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -32,7 +34,7 @@ winners: $(READY)
 	$(BIN)/duckdb -readonly warehouse.db < queries/winners.sql
 
 test: lint
-	$(BIN)/python -m pytest -q -m "not gpu and not slow"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not gpu and not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .
