@@ -182,7 +182,9 @@ def main() -> int:
     """Print one line a kernel, or JSON lines."""
     parser = argparse.ArgumentParser(prog="python -m dispatch.resources", description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=DEVICES, default="h200")
-    parser.add_argument("--kernel", nargs="+", default=["naive", "persistent"])
+    parser.add_argument(
+        "--kernel", nargs="+", choices=[*kernels.FAMILIES, kernels.AUTO], default=["naive", "persistent"]
+    )
     parser.add_argument("--precision", nargs="+", choices=list(Precision), default=list(Precision))
     parser.add_argument("--tokens", nargs="+", type=int, default=[1, 64, 512, 2048])
     sizes = ("--experts", 64), ("--top-k", 6), ("--hidden", 2048), ("--intermediate", 1408)

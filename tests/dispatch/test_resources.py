@@ -43,6 +43,30 @@ def test_every_kernel_compiles_for_hopper_without_spilling(precision, kernel):
     assert all(each["shared_bytes"] <= 232448 for each in found)
 
 
+# A family is compiled at token counts that give it each of its default tiles.
+HOPPER = {"vector": ("1",), "stream": ("4", "64", "128", "256", "512"), "tiled": ("512", "2048")}
+# The second kernel of vector keeps one 8-byte value in local memory, outside its loops.
+SPILLED = {("vector", "int8_w8a8", "down_kernel"): 8}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", HOPPER)
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_w8a16", "int8_w8a8"])
+def test_every_hopper_family_compiles_with_wgmma_and_without_spilling(precision, family):
+    found = compiled("--kernel", family, "--precision", precision, "--tokens", *HOPPER[family])
+    names = {"vector": ["gate_up_kernel", "down_kernel"]}.get(
+        family, ["plan_kernel", "gate_up_kernel", "down_kernel", "combine_kernel"]
+    )
+    if family == "tiled" and precision.startswith("int8"):
+        names = [*names[:2], "to_limbs_kernel", *names[2:]]
+    assert [each["kernel"] for each in found] == names * len(HOPPER[family])
+    products = [each for each in found if each["kernel"] in {"gate_up_kernel", "down_kernel"}]
+    assert {each["matrix_unit"] for each in products} == {"none" if family == "vector" else "wgmma"}
+    for each in found:
+        assert each["spill_bytes"] <= SPILLED.get((family, precision, each["kernel"]), 0), each
+    assert all(each["shared_bytes"] <= 232448 for each in found)
+
+
 @pytest.mark.slow
 def test_the_kernels_compile_for_ampere():
     found = compiled("--device", "a100", "--kernel", "naive", "--tokens", "1", "2048")
@@ -58,6 +82,19 @@ def test_one_kernel_is_read_out(tmp_path, monkeypatch):
     assert names == ["schedule_kernel", "gate_up_kernel", "down_kernel", "combine_kernel"]
     assert found[1]["shared_bytes"] == 147456
     assert 32 < found[1]["registers"] <= 255
+
+
+def test_a_hopper_family_is_read_out():
+    """A product of a call of few tokens runs on the matrix unit: weights are its first operand."""
+    found = compiled("--kernel", "stream", "--precision", "bf16", "--tokens", "16")
+    assert [each["kernel"] for each in found] == [
+        "plan_kernel",
+        "gate_up_kernel",
+        "down_kernel",
+        "combine_kernel",
+    ]
+    assert [each["matrix_unit"] for each in found] == ["none", "wgmma", "wgmma", "none"]
+    assert {each["spill_bytes"] for each in found} == {0}
 
 
 def test_an_interpreting_process_refuses(monkeypatch):

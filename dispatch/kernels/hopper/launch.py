@@ -1,9 +1,9 @@
 """Programmatic dependent launch: the start of a kernel overlaps the end of its predecessor.
 
-A kernel launched with the options of :func:`overlap` may start as soon as every program of its predecessor has called
-``signal`` or ended. Nothing of the predecessor may be read before ``wait``, which returns when the
-predecessor has completed and its writes can be seen. The first kernel of a call is launched plainly, so it
-waits for all earlier work of the stream, and every later one waits before its first read of what a call
+A kernel launched with the options of :func:`overlap` may start as soon as every program of its predecessor
+has called ``signal`` or ended. Nothing of the predecessor may be read before ``wait``, which returns when
+the predecessor has completed and its writes can be seen. The first kernel of a call is launched plainly, so
+it waits for all earlier work of the stream, and every later one waits before its first read of what a call
 computes: buffers can be reused from call to call.
 """
 

@@ -6,9 +6,10 @@ and lo are int8 and the product with int8 weights is ``128 (w . hi) + (w . lo)``
 final sum in float32. The weights are then never converted, which is what bounds a kernel that widens them.
 
 Error of two limbs: each element is off by at most ``s / 2`` with ``s = max|v| / 16256``, so the error of a
-row of K elements relative to its norm is at most ``sqrt(K) / (2 * 16256)``, uniformly distributed errors
-``sqrt(K / 12) / 16256``: 8e-4 for K = 2048 in the worst case of a row with one outlier and nothing else,
-6e-5 for a Gaussian row. Rounding the same row to bfloat16 costs 1.7e-3.
+row of K elements relative to its norm is at most ``sqrt(K) / (2 * 16256)``, and with uniformly distributed
+errors ``sqrt(K / 12) / 16256``, both where one outlier has all of the norm: 1.4e-3 and 8e-4 for K = 2048. A
+Gaussian row is off by 6e-5. Rounding the same row to bfloat16 costs 1.7e-3. The inverse of the scale must be
+finite: rows whose largest magnitude is under 5e-35 (two limbs) or 4e-37 (one) are not represented.
 
 A row with a NaN or an infinity gets the scale NaN, and so do its results.
 """
