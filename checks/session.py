@@ -23,6 +23,7 @@ from checks.errors import ChecksError, NoDatabaseError
 from checks.freshness import lake_states
 from checks.judge import Validate, make_validator
 from checks.model import Rule, RuleResult
+from warehouse.lake import require_text
 
 NEEDED = ("build_info", "lake_files", "policies", "policy_values", "winners", "contestant_status")
 CLAIM_COLUMNS = ("document", "line", "sentence", "kind", "query", "verdict", "reason", "judged")
@@ -139,6 +140,7 @@ class Session:
 
 
 def _open(db: Path) -> duckdb.DuckDBPyConnection:
+    require_text(db)
     if not db.is_file():
         raise NoDatabaseError(f"there is no warehouse at {db}; run `warehouse build` or name one with --db")
     try:

@@ -23,7 +23,7 @@ import duckdb
 
 from checks import policy
 from warehouse.errors import BuildError, LockedError, StorageError, storage_error
-from warehouse.lake import LakeFile, fingerprint, require
+from warehouse.lake import LakeFile, fingerprint, require, require_text
 from warehouse.load import Loaded, first_line, is_environment, load
 from warehouse.schema import SCHEMA_VERSION
 
@@ -171,7 +171,11 @@ def _listing(con: duckdb.DuckDBPyConnection, lakes: Sequence[Path], loaded: Load
         "CREATE TABLE lake_files (lake VARCHAR, table_name VARCHAR, file VARCHAR, rows BIGINT, "
         "status VARCHAR, reason VARCHAR)"
     )
-    rows = [(str(f.lake), f.table, f.path.name, f.rows, f.status, f.reason) for f in loaded.files]
+    names = [f.path.name.encode(errors="backslashreplace").decode() for f in loaded.files]
+    rows = [
+        (str(f.lake), f.table, name, f.rows, f.status, f.reason)
+        for f, name in zip(loaded.files, names, strict=True)
+    ]
     _insert(con, "lake_files", rows)
     info = {
         "lake_fingerprint": state,
@@ -196,12 +200,13 @@ def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[obj
 
 
 def refuse_locked(db: Path) -> None:
-    """Refuse where ``db`` cannot be replaced: held for writing, no DuckDB file, no folder.
+    """Refuse where ``db`` cannot be replaced: held for writing, somebody else's, no DuckDB file, no folder.
 
     Raises:
         LockedError: with what DuckDB says about the holder.
         StorageError: the place is not one for a database.
     """
+    require_text(db)
     if not db.parent.is_dir():
         raise StorageError(f"{db.parent} is no folder; create it or name another place with --db.")
     if not db.exists():
@@ -216,7 +221,8 @@ def refuse_locked(db: Path) -> None:
     if head and head[_MAGIC[0] :] != _MAGIC[1]:
         raise StorageError(f"{db} is not a DuckDB database and is left alone; name another file with --db.")
     try:
-        duckdb.connect(str(db), read_only=True).close()
+        with duckdb.connect(str(db), read_only=True) as con:
+            tables = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             holder = re.search(r"Conflicting lock is held in (?P<who>.+?)\. ", f"{error} ")
@@ -226,6 +232,12 @@ def refuse_locked(db: Path) -> None:
             ) from None
     except duckdb.Error:
         return  # damaged, of another version, or open in this process: it is replaced as a whole
+    else:
+        if tables and "build_info" not in tables:
+            raise StorageError(
+                f"{db} is a database of something else ({', '.join(sorted(tables)[:3])}) and is left alone; "
+                "name another file with --db."
+            )
 
 
 def _sweep(db: Path) -> None:

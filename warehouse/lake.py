@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from warehouse.append import TEMPORARY_SUFFIX
 from warehouse.cast import same_kind
-from warehouse.errors import NoLakeError, storage_error
+from warehouse.errors import NoLakeError, StorageError, storage_error
 from warehouse.schema import SCHEMA_VERSION, TABLES
 
 OK, DAMAGED, FOREIGN, CONFLICT = "ok", "damaged", "foreign", "conflict"
@@ -90,10 +90,13 @@ def _walk(lake: Path) -> tuple[list[tuple[str, Path]], list[Stray]]:
         for child in sorted(lake.iterdir()) if lake.exists() else ():
             if child.name in TABLES and child.is_dir():
                 for path in sorted(child.iterdir()):
-                    if path.suffix == ".parquet" and path.is_file() and not path.name.startswith("."):
+                    # A link that leads nowhere and a folder with such a name are files that cannot be read.
+                    if path.suffix == ".parquet" and not path.name.startswith("."):
                         files.append((child.name, path))
                     else:
                         strays.append(Stray(path, _why_stray(path)))
+            elif child.name in TABLES:
+                files.append((child.name, child))  # what it should hold is missing: damage, not a stray
             else:
                 strays.append(Stray(child, "no table of the lake has this name; it is not read"))
     except OSError as error:
@@ -104,6 +107,8 @@ def _walk(lake: Path) -> tuple[list[tuple[str, Path]], list[Stray]]:
 def inspect(lake: Path, table: str, path: Path, *, deep: bool = False) -> LakeFile:
     """Judge one Parquet file of ``table`` by its footer, and by every page where ``deep``."""
     try:
+        if reason := _why_no_file(lake, path):
+            return LakeFile(lake, table, path, None, frozenset(), DAMAGED, reason)
         if path.stat().st_size == 0:
             return LakeFile(lake, table, path, None, frozenset(), DAMAGED, "the file is empty (0 bytes)")
         metadata = pq.read_metadata(path)
@@ -112,7 +117,7 @@ def inspect(lake: Path, table: str, path: Path, *, deep: bool = False) -> LakeFi
         if reason is None and deep:
             _read_pages(path, metadata, schema)
     except (OSError, pa.ArrowException, ValueError) as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         return LakeFile(lake, table, path, None, frozenset(), DAMAGED, reason)
     status = OK if reason is None else FOREIGN
     return LakeFile(lake, table, path, rows, frozenset(schema.names), status, reason)
@@ -140,6 +145,9 @@ def fingerprint(lakes: Iterable[Path]) -> str:
     digests = []
     for lake in lakes:
         for table, path in _walk(lake)[0]:
+            if not path.is_file():
+                digests.append(f"{table} unreadable")
+                continue
             try:
                 with path.open("rb") as file:
                     digests.append(f"{table} {hashlib.file_digest(file, 'sha256').hexdigest()}")
@@ -157,8 +165,28 @@ def require(lakes: Sequence[Path]) -> None:
     if not lakes:
         raise NoLakeError("No lake was named; name one with --lake.")
     for lake in lakes:
+        require_text(lake)
         if not lake.is_dir():
             raise NoLakeError(f"There is no lake at {lake}; run `python -m producers.race` or name another.")
+
+
+def require_text(path: Path) -> None:
+    """Refuse a path whose bytes are no text in the locale's encoding: DuckDB and Arrow take only text.
+
+    Raises:
+        StorageError: naming the path as far as it can be shown.
+    """
+    if not _is_text(path):
+        shown = str(path).encode(errors="replace").decode()
+        raise StorageError(f"{shown} is no text in this locale; use a UTF-8 locale, or rename it.")
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @functools.cache
@@ -189,6 +217,16 @@ def _stored_alike(found: pa.DataType, declared: pa.DataType) -> bool:
     if pa.types.is_timestamp(declared) and pa.types.is_timestamp(found):
         return bool(found.unit == declared.unit and found.tz is not None)
     return False
+
+
+def _why_no_file(lake: Path, path: Path) -> str | None:
+    if path.parent == lake:
+        return "a table is a folder of files, and this is none"
+    if not _is_text(path):
+        return "its name is no text in this locale"
+    if path.is_file():
+        return None
+    return "a folder, not a file" if path.is_dir() else "a link that leads nowhere, or no plain file"
 
 
 def _why_stray(path: Path) -> str:

@@ -289,6 +289,29 @@ def test_a_place_that_is_none_for_a_database_is_a_sentence(
     assert (tmp_path / "notes.txt").read_text() == "not a database at all"
 
 
+def test_a_database_of_somebody_else_is_left_alone(lake: Path, tmp_path: Path) -> None:
+    db = tmp_path / "mine.db"
+    with duckdb.connect(str(db)) as con:
+        con.execute("CREATE TABLE notes AS SELECT 7 AS x")
+    with pytest.raises(StorageError, match=r"is a database of something else \(notes\) and is left alone"):
+        build([lake], db)
+    assert ask(db, "FROM notes") == [(7,)]
+    with duckdb.connect(str(db)) as con:
+        con.execute("DROP TABLE notes")
+    build([lake], db)  # an empty one holds nothing to lose
+    assert ask(db, "SELECT count(*) FROM samples") == [(240,)]
+
+
+def test_a_path_that_is_no_text_is_a_sentence(lake: Path, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="is no text in this locale"):
+        build([lake], tmp_path / "\udcff.db")
+    (lake / "samples" / "\udcff.parquet").touch()
+    build([lake], tmp_path / "w.db")
+    assert ask(tmp_path / "w.db", "SELECT file, reason FROM lake_files WHERE status <> 'ok'") == [
+        ("\\udcff.parquet", "its name is no text in this locale")
+    ]
+
+
 def test_a_lake_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(NoLakeError):
         build([tmp_path / "nowhere"], tmp_path / "w.db")

@@ -62,6 +62,32 @@ def test_partial_files_are_named_and_the_good_one_is_read(tmp_path: Path) -> Non
     assert reasons["notes.txt"] == "not a Parquet file of the lake; it is not read"
 
 
+def test_names_of_files_that_cannot_be_opened_are_damage_and_never_skipped(tmp_path: Path) -> None:
+    good = samples(tmp_path, 0)
+    (good.parent / "folder.parquet").mkdir()
+    (good.parent / "link.parquet").symlink_to(tmp_path / "unmounted.parquet")
+    (tmp_path / "verdicts").symlink_to(tmp_path / "unmounted", target_is_directory=True)
+    (tmp_path / "cells").write_text("no folder")
+    before = fingerprint([tmp_path])
+    found = scan(tmp_path)
+    assert found.files("samples") == [good]
+    assert {entry.path.name: (entry.status, entry.reason) for entry in found.damaged} == {
+        "cells": ("damaged", "a table is a folder of files, and this is none"),
+        "folder.parquet": ("damaged", "a folder, not a file"),
+        "link.parquet": ("damaged", "a link that leads nowhere, or no plain file"),
+        "verdicts": ("damaged", "a table is a folder of files, and this is none"),
+    }
+    (good.parent / "link.parquet").unlink()
+    assert fingerprint([tmp_path]) != before
+
+
+def test_a_path_that_is_no_text_is_a_sentence(tmp_path: Path) -> None:
+    lake = tmp_path / "\udcff"
+    lake.mkdir()
+    with pytest.raises(StorageError, match=r"\? is no text in this locale; use a UTF-8 locale"):
+        require([lake])
+
+
 def test_what_is_no_table_of_the_lake_is_a_stray(tmp_path: Path) -> None:
     samples(tmp_path, 0)
     put(tmp_path / "samples", "nested.parquet", cast("samples", [sample(1)]))
