@@ -70,7 +70,7 @@ def _entries(scans: Sequence[LakeScan], table: str) -> list[LakeFile]:
 def _create(con: duckdb.DuckDBPyConnection, table: str, entries: list[LakeFile]) -> list[LakeFile]:
     """Read all readable files; where that breaks, leave out those that break alone."""
     try:
-        con.execute(f"CREATE OR REPLACE TABLE {table} AS {select_files(table, entries)}")
+        con.execute(sql.create(table, select_files(table, entries)))
     except duckdb.Error as error:
         if is_environment(error):
             raise

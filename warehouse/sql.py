@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -16,6 +17,22 @@ RECORDING: dict[str, tuple[str, ...]] = {
 }
 
 _BITS = 63  # of a BIGINT without its sign
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a table of many rows is stored: rows that differ in ``varying`` alone are one row with a list.
+
+    The table of the lake's name is a view that takes the lists apart again. Long texts are written once for
+    a list instead of once for a row, which is most of what a build costs.
+    """
+
+    stored: str  # the table that holds the lists
+    packed: str  # its column of lists of structs
+    varying: tuple[str, ...]  # the fields of a struct
+
+
+PACKINGS = {"samples": Packing("sample_rounds", "timings", ("sample", "time_us"))}
 
 
 def duckdb_type(kind: pa.DataType) -> str:
@@ -48,6 +65,26 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def create(table: str, select: str) -> str:
+    """Return the statements that make ``table`` of the rows of ``select``, in place of what it was."""
+    packing = PACKINGS.get(table)
+    if packing is None:
+        return f"CREATE OR REPLACE TABLE {table} AS {select}"
+    names = TABLES[table].schema.names
+    equal = quoted(name for name in names if name not in packing.varying)
+    fields = ", ".join(f"{quoted([name])} := {quoted([name])}" for name in packing.varying)
+    columns = ", ".join(
+        f"timing.{quoted([name])} AS {quoted([name])}" if name in packing.varying else quoted([name])
+        for name in names
+    )
+    return (
+        f"CREATE OR REPLACE TABLE {packing.stored} AS "
+        f"SELECT {equal}, list(struct_pack({fields})) AS {packing.packed} FROM ({select}) GROUP BY {equal}; "
+        f"CREATE OR REPLACE VIEW {table} AS SELECT {columns} FROM "
+        f"(SELECT {equal}, unnest({packing.packed}) AS timing FROM {packing.stored})"
+    )
+
+
 def value_columns(table: str) -> list[str]:
     """Return the columns in which two rows of one identity must agree."""
     apart = {"schema_version", *TABLES[table].identity, *RECORDING.get(table, ())}
@@ -77,8 +114,19 @@ def unproven(table: str) -> str:
 
     Where the identity ends in a small whole number (the sample of a round), the numbers of each group are
     the bits of one integer: as many bits as rows means no repeat. Four times cheaper than to hash each row.
+    In a packed table a list is such a group, if no other list has the rest of its identity.
     """
     *group, last = TABLES[table].identity
+    packing = PACKINGS.get(table)
+    if packing is not None:
+        number = f"timing.{quoted([last])}"
+        bits = f"list_transform({packing.packed}, lambda timing: 1::BIGINT << (abs({number}) % {_BITS}))"
+        numbers = f"list_transform({packing.packed}, lambda timing: {number})"
+        return (
+            f"SELECT count(*) <> count(DISTINCT hash({quoted(group)})) OR coalesce(bool_or("
+            f"len({packing.packed}) <> bit_count(list_bit_or({bits})) "
+            f"OR list_min({numbers}) < 0 OR list_max({numbers}) >= {_BITS}), FALSE) FROM {packing.stored}"
+        )
     if not group or not pa.types.is_integer(TABLES[table].schema.field(last).type):
         return "SELECT TRUE"
     bit = f"1::BIGINT << (abs({quoted([last])}) % {_BITS})"
@@ -115,10 +163,10 @@ def kept_first(table: str) -> str:
     names = quoted(TABLES[table].identity)
     rest = quoted([*RECORDING.get(table, ()), *value_columns(table)]) or names
     key = f"hash({names})"
-    return (
-        f"CREATE OR REPLACE TABLE {table} AS "
+    return create(
+        table,
         f"SELECT * FROM ({_repeats(table)}) "
         f"QUALIFY row_number() OVER (PARTITION BY {names} ORDER BY {rest}) = 1 "
         f"UNION ALL SELECT * FROM {table} WHERE {key} IN "
-        f"(SELECT {key} FROM {table} GROUP BY 1 HAVING count(*) = 1)"
+        f"(SELECT {key} FROM {table} GROUP BY 1 HAVING count(*) = 1)",
     )

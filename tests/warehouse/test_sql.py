@@ -5,7 +5,9 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from warehouse.sql import repeated_rows, unproven
+from tests.warehouse.rows import sample
+from warehouse.cast import cast
+from warehouse.sql import create, repeated_rows, unproven
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,33 @@ def test_the_numbers_of_a_group_prove_that_nothing_repeats(sessions: list[int], 
 def test_an_identity_of_text_is_always_compared() -> None:
     with duckdb.connect() as con:
         assert con.execute(unproven("policies")).fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked_again", "repeats"),
+    [
+        ([(0, 0), (0, 1), (1, 0)], False, 0),
+        ([(0, 0), (0, 1), (0, 0)], True, 1),
+        # Two lists of one round: they may share a number or not, and are compared row by row.
+        ([(0, 0), (0, 1, 7)], True, 0),
+        ([(0, 0), (0, 0, 7)], True, 1),
+        ([(0, 63)], True, 0),
+        ([(0, -1)], True, 0),
+    ],
+)
+def test_a_packed_table_gives_its_rows_back_and_proves_what_it_can(
+    rows: list[tuple[int, ...]], asked_again: bool, repeats: int
+) -> None:
+    samples = cast("samples", [sample(n, round=r, session=(s or [0])[0]) for r, n, *s in rows])
+    with duckdb.connect() as con:
+        con.register("given", samples)
+        con.execute(create("samples", "SELECT * FROM given"))
+
+        assert con.sql("SELECT * FROM samples").columns == samples.column_names
+        assert con.execute("SELECT * FROM samples ORDER BY ALL").fetchall() == (
+            con.execute("SELECT * FROM given ORDER BY ALL").fetchall()
+        )
+        lists = con.execute("SELECT count(*) FROM sample_rounds").fetchall()
+        assert lists == [(len({(r, *s) for r, _, *s in rows}),)]
+        assert con.execute(unproven("samples")).fetchall() == [(asked_again,)]
+        assert con.execute(repeated_rows("samples")).fetchall() == [(repeats,)]
