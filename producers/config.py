@@ -19,6 +19,7 @@ from producers.errors import UsageError
 
 PRECISIONS = ("bf16", "fp16", "int8_w8a16", "int8_w8a8")
 MODES = ("graph", "eager")
+_INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1  # what the lake's columns and the kernels' row numbers hold
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _routings(value: Any) -> tuple[str, ...]:
     return names
 
 
-def _whole(least: int) -> Callable[[Any], int]:
+def _whole(least: int, most: int = _INT32_MAX) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise ValueError(f"is {value!r}, not a whole number")  # noqa: TRY004 - see _names
@@ -103,6 +104,8 @@ def _whole(least: int) -> Callable[[Any], int]:
             raise ValueError(f"is {value!r}, not a whole number") from None
         if number < least:
             raise ValueError(f"is {number}; the least is {least}")
+        if number > most:
+            raise ValueError(f"is {number}; the most is {most}")
         return number
 
     return read
@@ -187,7 +190,7 @@ OPTIONS = (
     Option("rounds", _whole(1), "N", "rounds of the whole race", plan=True),
     Option("sessions", _whole(1), "N", "worker restarts that the rounds are spread over", plan=True),
     Option("samples", _whole(1), "N", "timed executions of a contestant in a round", plan=True),
-    Option("seed", _whole(0), "N", "of inputs and orders", plan=True),
+    Option("seed", _whole(0, _INT64_MAX), "N", "of inputs and orders", plan=True),
     Option("baseline", _text, "REV", "enter dispatch of this git revision too", plan=True),
     Option(
         "interpreter", _pair, "NAME=PYTHON", "the Python that a contestant's worker runs under", many=True

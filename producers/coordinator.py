@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from warehouse.errors import WarehouseError
-
 from producers import resume
 from producers.budget import Budget
 from producers.crew import Crew
+from producers.drawing import Drawn, draw, weights_of
 from producers.environment import Environment
 from producers.errors import PeerError, RefusedError, StoppedError
 from producers.plan import Cell, Entrant, Plan
@@ -24,7 +23,7 @@ from producers.process import Peer, Reply
 from producers.recorder import Recorder, Row
 from producers.resume import RunState
 from producers.unit import ALL_MODES, Unit, card_columns
-from producers.workloads import weight_family
+from warehouse.errors import WarehouseError
 
 DEFAULT_TIMEOUT_S = 600.0
 
@@ -126,69 +125,57 @@ class Race:
             detail=detail,
         )
 
-    def _draw(self, cells: list[Cell]) -> tuple[dict[str, Reply], dict[tuple[str, str], Reply]]:
-        """Ask the referee for the inputs of ``cells`` and the weights that they read.
-
-        Returns:
-            Replies by cell_id, and by (workload, weight family).
-        """
-        drawn: dict[str, Reply] = {}
-        weights: dict[tuple[str, str], Reply] = {}
-        try:
-            referee = self.processes.referee(self.budget.check)
-            try:
-                referee.request("hello", self.timeout_s)
-                for cell in cells:
-                    fields = {"scratch": str(self.processes.inputs / cell.workload), "seed": self.plan.seed}
-                    key = _weights_of(cell)
-                    if key not in weights:
-                        self.progress.note(f"drawing weights: {' '.join(key)}")
-                        weights[key] = referee.request(
-                            "weights",
-                            self.timeout_s,
-                            workload=cell.shape(),
-                            precision=cell.precision,
-                            **fields,
-                        )
-                    drawn[cell.cell_id] = referee.request("cell", self.timeout_s, cell=cell.row(), **fields)
-            finally:
-                referee.close()
-        except PeerError as error:
-            raise RefusedError(
-                f"The inputs could not be drawn ({error}); python -m producers.doctor says what is missing."
-            ) from error
-        return drawn, weights
-
-    def _record_cells(self, cells: list[Cell], drawn: Mapping[str, Reply]) -> None:
-        for cell in cells:
-            before, now = self.state.inputs.get(cell.cell_id), drawn[cell.cell_id]["inputs_sha256"]
-            if before is not None and before != now:
+    def _draw(self, cells: list[Cell]) -> Drawn:
+        """Have the inputs of ``cells`` drawn, and record the cells, the drawn and those that could not be."""
+        drawn = draw(
+            cells,
+            lambda: self.processes.referee(self.budget.check),
+            self.processes.inputs,
+            seed=self.plan.seed,
+            timeout_s=self.timeout_s,
+            note=self.progress.note,
+        )
+        for cell_id, reply in drawn.cells.items():
+            if self.state.inputs.get(cell_id, reply["inputs_sha256"]) != reply["inputs_sha256"]:
                 raise RefusedError(
-                    f"The inputs of {cell.cell_id} drawn now differ from those of the run (same seed, other "
+                    f"The inputs of {cell_id} drawn now differ from those of the run (same seed, other "
                     "torch?); start a new race."
                 )
-        new = [cell for cell in cells if cell.cell_id not in self.state.inputs]
-        self.recorder.cells(new, drawn, self.plan.seed)
-        self.state.inputs |= {cell.cell_id: str(drawn[cell.cell_id]["inputs_sha256"]) for cell in new}
-        known = {(row["cell_id"], row["contestant"]) for row in self.state.verdicts if row["stage"] == "plan"}
-        rows = [
-            self.recorder.verdict(
-                cell.cell_id,
-                seat.contestant,
-                ALL_MODES,
-                0,
-                "plan",
-                {
+        new = [c for c in cells if c.cell_id in drawn.cells and c.cell_id not in self.state.inputs]
+        self.recorder.cells(new, drawn.cells, self.plan.seed)
+        self.state.inputs |= {cell.cell_id: str(drawn.cells[cell.cell_id]["inputs_sha256"]) for cell in new}
+        return drawn
+
+    def _refuse_before(self, failures: Mapping[str, PeerError]) -> None:
+        """Record who cannot race before anybody does: rivals left out, and all in cells without inputs."""
+        known = {
+            (row["cell_id"], row["contestant"], row["reason_code"])
+            for row in self.state.verdicts
+            if row["stage"] == "plan"
+        }
+        rows = []
+        for cell in self.plan.cells:
+            absent = {
+                seat.contestant: (
+                    "left-out",
+                    f"the policy requires '{seat.contestant}' and it was not entered",
+                )
+                for seat in self.plan.left_out(cell.precision)
+            }
+            failure = failures.get(cell.cell_id)
+            if failure is not None:
+                why = (failure.reason_code, f"the inputs of the cell could not be drawn: {failure.detail}")
+                absent |= {e.name: why for e in self.plan.entrants if cell.precision in e.precisions}
+            for name, (code, detail) in absent.items():
+                if (cell.cell_id, name, code) in known:
+                    continue
+                verdict = {
                     "status": "refused",
-                    "reason_code": "left-out",
+                    "reason_code": code,
                     "fault": "environment",
-                    "detail": f"the policy requires '{seat.contestant}' and it was not entered",
-                },
-            )
-            for cell in self.plan.cells
-            for seat in self.plan.left_out(cell.precision)
-            if (cell.cell_id, seat.contestant) not in known
-        ]
+                    "detail": detail,
+                }
+                rows.append(self.recorder.verdict(cell.cell_id, name, ALL_MODES, 0, "plan", verdict))
         self.recorder.verdicts(self._keep(rows))
 
     # ---- measuring ----
@@ -215,18 +202,16 @@ class Race:
         wanted = {cell.cell_id for cells in todo.values() for cell in cells}
         cells = [cell for cell in self.plan.cells if cell.cell_id in wanted]
         self.progress.begin(sum(len(cells) for cells in todo.values()))
-        drawn, weights = self._draw(cells)
-        self._record_cells(cells, drawn)
+        drawn = self._draw(cells)
+        self._refuse_before(drawn.failures)
+        for cell_id, failure in drawn.failures.items():
+            self.progress.note(f"left incomplete: {cell_id}, its inputs could not be drawn ({failure})")
         for session, session_cells in todo.items():
-            self._run_session(session, session_cells, drawn, weights)
+            ready = [cell for cell in session_cells if cell.cell_id in drawn.cells]
+            if ready:
+                self._run_session(session, ready, drawn)
 
-    def _run_session(
-        self,
-        session: int,
-        cells: list[Cell],
-        drawn: Mapping[str, Reply],
-        weights: Mapping[tuple[str, str], Reply],
-    ) -> None:
+    def _run_session(self, session: int, cells: list[Cell], drawn: Drawn) -> None:
         absent = {row["contestant"] for row in self.state.verdicts if row["reason_code"] == "not-installed"}
         crew = Crew(
             {entrant.name: entrant for entrant in self.plan.entrants},
@@ -245,7 +230,9 @@ class Race:
             crew.start(name for name in self._racing(cells) if name not in absent)
             self._resumed()
             for cell in cells:
-                self._run_unit(session, cell, crew, drawn[cell.cell_id], weights[_weights_of(cell)])
+                self._run_unit(
+                    session, cell, crew, drawn.cells[cell.cell_id], drawn.weights[weights_of(cell)]
+                )
             done = True
         finally:
             crew.close(gently=done)
@@ -340,11 +327,6 @@ def _identity(verdict: Row) -> tuple[str | int, ...]:
     """What makes two verdicts the same: the table's identity, and what they say."""
     columns = ("cell_id", "contestant", "timing_mode", "session", "stage", "status")
     return tuple(verdict[column] for column in columns)
-
-
-def _weights_of(cell: Cell) -> tuple[str, str]:
-    """Cells with the same key read the same weights."""
-    return cell.workload, weight_family(cell.precision)
 
 
 def _bare(uuid: str) -> str:

@@ -77,6 +77,10 @@ def _race(given: dict[str, Any], *, resume_id: str | None, dry_run: bool) -> int
         resume.check_unchanged(state, environment, policy.sha256)
         asked = state.asked
     budget = _budget(given)
+    if not (dry_run or given.get("no-build")):
+        from warehouse.build import refuse_locked  # noqa: PLC0415 - see _conclude
+
+        refuse_locked(_warehouse(given))  # now, and not after hours of measuring
     with Scratch(environment.device, keep=given.get("keep-scratch", False)) as scratch:
         plan = _plan(asked, given, environment, policy, scratch)
         if dry_run:
@@ -158,6 +162,10 @@ def _record_cost(recorder: Recorder, budget: Budget, first_event: int) -> None:
         recorder.cost(budget.elapsed_s, budget.usd_per_hour, first_event)
 
 
+def _warehouse(given: dict[str, Any]) -> Path:
+    return Path(given.get("db", "warehouse.db"))
+
+
 def _conclude(given: dict[str, Any], lake: Path, state: RunState, plan: Plan) -> int:
     """Build the warehouse, print the winners, and say whether every cell is complete."""
     lacking = resume.incomplete(state, plan)
@@ -165,11 +173,11 @@ def _conclude(given: dict[str, Any], lake: Path, state: RunState, plan: Plan) ->
         from warehouse.build import build  # noqa: PLC0415 - a machine that only measures need not have DuckDB
         from warehouse.options import default_lakes  # noqa: PLC0415
 
-        db = Path(given.get("db", "warehouse.db"))
+        db = _warehouse(given)
         # Beside the recorded races, as `warehouse build` does it, unless another lake was named.
         build([lake] if "lake" in given else list(default_lakes(Path())), db)
         console = Console()
-        summary.print_winners(summary.winners(db, state.run_id), console)
+        summary.print_winners(summary.winners(db, state.run_id), state.run_id, console)
         console.print(f"{db.resolve()}\nThe report, behind the gate: checks report --db {db}", soft_wrap=True)
     if lacking:
         shown = "; ".join(lacking[:_SHOWN_INCOMPLETE])

@@ -63,8 +63,8 @@ def winners(db: Path, run_id: str) -> list[dict[str, Any]]:
         raise RaceError(f"The winners cannot be read from {db} ({reason}); build it anew.") from error
 
 
-def print_winners(rows: list[dict[str, Any]], console: Console) -> None:
-    """A table of outcomes."""
+def print_winners(rows: list[dict[str, Any]], run_id: str, console: Console) -> None:
+    """A table of outcomes; where another run than ``run_id`` speaks for a cell, it is named."""
     table = Table(
         "cell", "mode", "outcome", "winner", "margin", "interval", "why", box=None, header_style="bold"
     )
@@ -77,6 +77,8 @@ def print_winners(rows: list[dict[str, Any]], console: Console) -> None:
             row["winner"] or "-",
             "-" if row["margin"] is None else f"{row['margin']:.3f}",
             interval,
-            row["reason"] or "",
+            "; ".join(
+                filter(None, [row["reason"], row["run_id"] != run_id and f"run {row['run_id']} speaks here"])
+            ),
         )
     console.print(table)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 import time
 
 import duckdb
@@ -156,6 +158,65 @@ def test_other_inputs_than_drawn_stop_the_race(fake_race, small):
     ]
 
 
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        ({"how": "refuse", "code": "out-of-memory"}, "out-of-memory"),
+        ({"how": "refuse", "code": "crashed"}, "crashed"),
+        ({"how": "die"}, "worker-died"),
+    ],
+    ids=["out of memory", "crashed", "dies"],
+)
+def test_a_cell_that_cannot_be_drawn_fails_alone(fake_race, small, fault, code):
+    done = fake_race(*small, FAKE_DRAWS=json.dumps({CELL_1: fault}))
+
+    assert done.returncode == 3, done.stderr
+    assert f"left incomplete: {CELL_1}, its inputs could not be drawn ({code}" in done.stderr
+    assert f"{CELL_1} (eager): dispatch, example" in done.stderr
+    assert fake_race.query(
+        "SELECT contestant, reason_code, fault, stage FROM verdicts WHERE cell_id LIKE '%/1' ORDER BY ALL"
+    ) == [(name, code, "environment", "plan") for name in ("dispatch", "dispatch-control", "example")]
+    assert fake_race.query("SELECT cell_id, count(*) FROM samples GROUP BY ALL") == [(CELL_4, 24)]
+    assert fake_race.query("SELECT cell_id FROM cells") == [(CELL_4,)]
+    assert fake_race.query("SELECT event FROM runs WHERE event_seq = 1") == [("finished",)]
+
+
+def test_weights_that_cannot_be_drawn_cost_the_cells_that_read_them(fake_race, small):
+    draws = {"bf16": {"how": "die"}}
+
+    done = fake_race(*small, "--precision=fp16", FAKE_DRAWS=json.dumps(draws))
+
+    assert done.returncode == 3, done.stderr
+    assert fake_race.query("SELECT DISTINCT split_part(cell_id, '/', 2) FROM samples") == [("fp16",)]
+    assert fake_race.query(
+        "SELECT cell_id, count(*) FROM verdicts WHERE stage = 'plan' GROUP BY ALL ORDER BY ALL"
+    ) == [(CELL_1, 3), (CELL_4, 3)]
+
+
+def test_a_cell_that_could_not_be_drawn_is_drawn_when_the_race_is_resumed(fake_race, small):
+    fault = {CELL_1: {"how": "refuse", "code": "out-of-memory"}}
+    assert fake_race(*small, FAKE_DRAWS=json.dumps(fault), FAKE_STOP_AFTER="1").returncode == 4
+
+    done = fake_race(*small, "--resume")
+
+    assert done.returncode == 0, done.stderr
+    assert fake_race.query("SELECT cell_id, count(*) FROM samples GROUP BY ALL ORDER BY ALL") == [
+        (CELL_1, 24),
+        (CELL_4, 24),
+    ]
+
+
+def test_no_referee_is_a_refusal_of_the_race(fake_race, small, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+
+    done = fake_race(*small)
+
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[-1].startswith(
+        "race: The inputs could not be drawn (worker-did-not-start"
+    )
+
+
 def test_no_folder_of_the_machine_enters_the_lake(fake_race, small):
     fake_race.contestants(example={"faults": [{"op": "sample", "how": "die"}]})
 
@@ -213,6 +274,29 @@ def test_at_the_end_the_warehouse_is_built_and_the_winners_shown(fake_race, smal
     assert str(fake_race.folder / "built.db") in shown
 
 
+def test_a_place_that_is_none_for_the_warehouse_is_refused_before_anything_is_measured(fake_race, small):
+    (fake_race.folder / "notes.db").write_text("not a database at all")
+
+    done = fake_race(*small, "--db=notes.db", build=True)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "race: notes.db is not a DuckDB database and is left alone; name another file with --db.\n"
+    )
+    assert not fake_race.lake.exists()
+
+
+def test_the_table_says_where_an_earlier_run_speaks(fake_race, small):
+    whole = ("--rounds=12", "--sessions=4", "--cells=*/4")
+    assert fake_race(*small, *whole, build=True).returncode == 0
+    ((earlier,),) = fake_race.query("SELECT DISTINCT run_id FROM runs")
+
+    done = fake_race(*small, *whole, "--leave-out=example", build=True, COLUMNS="200")
+
+    assert done.returncode == 3
+    assert f"run {earlier} speaks here" in done.stdout
+
+
 def _winners(db):
     with duckdb.connect(str(db), read_only=True) as connection:
         return connection.execute("SELECT outcome, winner, runner_up, margin FROM winners").fetchall()
@@ -253,6 +337,8 @@ def test_one_race_for_each_device(fake_race, small):
         (["--rounds=many"], "'rounds' of the command line is 'many', not a whole number."),
         (["--rounds=1", "--sessions=2"], "1 rounds cannot be spread over 2 sessions"),
         (["--tokens=0"], "'tokens' of the command line is 0; the least is 1."),
+        (["--tokens=9999999999"], "'tokens' of the command line is 9999999999; the most is 2147483647."),
+        (["--seed=9223372036854775808"], "; the most is 9223372036854775807."),
         (["--precision=fp4"], "has 'fp4'; known are bf16"),
         (["--routing=zipf-0"], "has 'zipf-0'; known are uniform"),
         (["--mode=graph"], "needs a CUDA device"),
