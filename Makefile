@@ -29,6 +29,7 @@ race: $(READY)
 	$(RACE_ENV) $(BIN)/python -m producers.race
 	$(BIN)/checks run
 	$(BIN)/checks report
+	@echo 'The report: reports/report.html, reports/report.md. The winners: make winners'
 
 winners: $(READY)
 	$(BIN)/duckdb -readonly warehouse.db < queries/winners.sql

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checks.policy import PolicyError, load_policy
 from rich.console import Console
 from rich.table import Table
 
+from checks.policy import PolicyError, load_policy
 from producers import config
 from producers.contestants import Registration, registry
 from producers.crew import Crew

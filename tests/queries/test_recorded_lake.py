@@ -327,3 +327,14 @@ def test_the_command_prints_every_cell_from_any_folder(recorded: Database) -> No
         assert line["runner_up"] == row["runner_up"]
         assert line["margin"] == pytest.approx(row["margin"], abs=6e-4)
         assert line["measured"]
+
+
+def test_a_mode_over_the_noise_bound_supports_no_comparison_by_any_macro(recorded: Database) -> None:
+    noise = recorded.row("FROM noise_floors WHERE timing_mode = 'eager'")
+    assert noise["noise_floor"] > 0.05, "the recorded eager mode is the noisy one"
+    assert recorded.rows("SELECT DISTINCT decisive FROM comparable_cells WHERE timing_mode = 'eager'") == [
+        {"decisive": False}
+    ]
+    count = "SELECT beats_count('dispatch', 'sglang', '*/*/*/*', mode := 'eager') AS n"
+    assert recorded.row(count)["n"] == 0
+    assert recorded.row(count.replace("eager", "graph"))["n"] == 42
