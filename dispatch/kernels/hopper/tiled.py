@@ -145,7 +145,7 @@ def model(problem: Problem) -> MoeConfig:
     if problem.device.interpreted:
         hidden, intermediate = interpreted_blocks(problem)
         return MoeConfig(
-            TileConfig(32, intermediate, hidden), TileConfig(32, hidden, intermediate), "interpreter"
+            TileConfig(16, intermediate, hidden), TileConfig(16, hidden, intermediate), "interpreter"
         )
     block_m = 64 if limbs == 2 else 128
     step = 128 if limbs else 64
