@@ -99,7 +99,8 @@ def _where(judge: Judge, call: Call) -> str:
         if covered[dimension] != judge.lexicon.all_of(dimension, device):
             values = sorted(covered[dimension], key=lambda v: (len(v), v))
             parts.append(phrase.format(" and ".join(filter(None, [", ".join(values[:-1]), values[-1]]))))
-    if len(judge.lexicon.all_of("device")) > 1:
+    # A card that the call names is named in the sentence too: it then holds beside another card's race as well.
+    if len(judge.lexicon.all_of("device")) > 1 or call.get("device_name"):
         parts.append(f"on {device}")
     if covered["workload"] != judge.lexicon.all_of("workload", device):
         parts.append("for " + " and ".join(sorted(covered["workload"])))
