@@ -107,7 +107,7 @@ def _walk(lake: Path) -> tuple[list[tuple[str, Path]], list[Stray]]:
 def inspect(lake: Path, table: str, path: Path, *, deep: bool = False) -> LakeFile:
     """Judge one Parquet file of ``table`` by its footer, and by every page where ``deep``."""
     try:
-        if reason := _why_no_file(lake, path):
+        if reason := _why_no_file(lake / table, path):
             return LakeFile(lake, table, path, None, frozenset(), DAMAGED, reason)
         if path.stat().st_size == 0:
             return LakeFile(lake, table, path, None, frozenset(), DAMAGED, "the file is empty (0 bytes)")
@@ -219,8 +219,9 @@ def _stored_alike(found: pa.DataType, declared: pa.DataType) -> bool:
     return False
 
 
-def _why_no_file(lake: Path, path: Path) -> str | None:
-    if path.parent == lake:
+def _why_no_file(folder: Path, path: Path) -> str | None:
+    """Why ``path`` is no file of the table whose folder is ``folder``; in a pack it lies beside it."""
+    if path == folder:
         return "a table is a folder of files, and this is none"
     if not _is_text(path):
         return "its name is no text in this locale"
