@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from dispatch.errors import InvalidInputError
 from dispatch.limits import check_sizes
 
+_NEEDED = 5  # x, w13, w2, topk_weights, topk_ids; scales and out may be None
 _MATRIX = 2
 _WEIGHTS = 3
+
+
+def check_dense(operands: Mapping[str, object]) -> None:
+    """Refuse what is no tensor, or a tensor without plain memory (sparse).
+
+    Args:
+        operands: by name; None stands for one that may be left out, except for the first five.
+
+    Raises:
+        InvalidInputError: the sentence names the operand.
+    """
+    for place, (name, operand) in enumerate(operands.items()):
+        if operand is None and place >= _NEEDED:
+            continue
+        if not isinstance(operand, torch.Tensor):
+            raise InvalidInputError(f"{name} is {type(operand).__name__}; it must be a torch tensor.")
+        if operand.layout != torch.strided:
+            raise InvalidInputError(f"{name} has layout {operand.layout}; the kernels read dense tensors.")
 
 
 def check_tensors(
@@ -29,6 +50,8 @@ def check_tensors(
             )
         if tensor.device != x.device:
             raise InvalidInputError(f"{name} is on {tensor.device} and x on {x.device}; move them together.")
+    if x.is_meta:
+        raise InvalidInputError("the tensors are on the meta device, where there is no data: move them.")
     _check_shapes(x, w13, w2, topk_weights, topk_ids)
     if w2.dtype != w13.dtype:
         raise InvalidInputError(f"w13 is {w13.dtype} and w2 is {w2.dtype}; both must have one type.")

@@ -14,7 +14,7 @@ from dispatch import kernels
 from dispatch.config import MoeConfig, Problem
 from dispatch.device import capturing, device_facts, out_of_range_flag
 from dispatch.errors import CaptureError, InvalidInputError
-from dispatch.inputs import check_ids, check_out, check_scale, check_tensors
+from dispatch.inputs import check_dense, check_ids, check_out, check_scale, check_tensors
 from dispatch.kernels.family import MoeTensors
 from dispatch.precision import Precision, resolve_precision
 
@@ -99,14 +99,20 @@ def fused_moe(
         TritonUnavailableError: no Triton, or tensors where it does not run.
         CaptureError: the first call with these shapes is under capture.
     """
-    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, w13, w2, topk_weights)):
+    operands = (x, w13, w2, topk_weights, topk_ids, w13_scale, w2_scale)
+    try:
+        # Everything that the checks, the choice of tiles and Triton's compiler look at. A call that was made
+        # before is not checked again: the host's time is a large part of a short call.
+        key = (kernel, precision, _layout(out), *map(_layout, operands))
+        wants_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in operands[:4])
+    except (AttributeError, RuntimeError):  # asked for only here, so that good calls pay nothing
+        names = ("x", "w13", "w2", "topk_weights", "topk_ids", "w13_scale", "w2_scale", "out")
+        check_dense(dict(zip(names, (*operands, out), strict=True)))
+        raise
+    if wants_gradient:
         raise InvalidInputError(
             "fused_moe has no backward pass and an input requires a gradient: call it under torch.no_grad()."
         )
-    operands = (x, w13, w2, topk_weights, topk_ids, w13_scale, w2_scale)
-    # Everything that the checks, the choice of tiles and Triton's compiler look at. A call that was made
-    # before is not checked again: the host's time is a large part of a short call.
-    key = (kernel, precision, _layout(out), *map(_layout, operands))
     prepared = _prepared.get(key)
     if prepared is None:
         check_tensors(x, w13, w2, topk_weights, topk_ids)

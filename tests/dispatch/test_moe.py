@@ -244,6 +244,31 @@ def test_gradients_are_refused_and_allowed_to_be_off(device):
         inputs.run()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("x", None, "x is NoneType; it must be a torch tensor"),
+        ("topk_ids", [[0, 1]], "topk_ids is list; it must be a torch tensor"),
+        ("w13_scale", 1.0, "w13_scale is float; it must be a torch tensor"),
+        ("out", "out", "out is str; it must be a torch tensor"),
+        ("w2", torch.zeros(3, 64, 32, dtype=torch.bfloat16).to_sparse(), r"w2 has layout torch\.sparse_coo"),
+    ],
+    ids=["None", "list", "number", "text", "sparse"],
+)
+def test_what_is_no_dense_tensor_is_refused_by_name(name, value, sentence, device):
+    inputs = make(4, 64, 32, 3, 2, device=device)
+    operands = {n: getattr(inputs, n) for n in ("x", "w13", "w2", "topk_weights", "topk_ids")}
+    with pytest.raises(InvalidInputError, match=sentence):
+        fused_moe(**{**operands, name: value})
+
+
+def test_tensors_without_data_are_refused():
+    inputs = make(4, 64, 32, 3, 2, device=torch.device("cpu"))
+    operands = {n: getattr(inputs, n) for n in ("x", "w13", "w2", "topk_weights", "topk_ids")}
+    with pytest.raises(InvalidInputError, match="meta device, where there is no data"):
+        fused_moe(**{name: tensor.to("meta") for name, tensor in operands.items()})
+
+
 def test_the_first_call_under_capture_is_refused_and_a_known_one_is_not(device, monkeypatch):
     inputs = make(2, 56, 40, 5, 2, device=device)
     monkeypatch.setattr(moe, "capturing", lambda _: True)
