@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import torch
 
+from dispatch.errors import InvalidInputError
+
 INT8_MAX = 127.0
 
 
@@ -21,7 +23,11 @@ def quantize_per_token(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Returns:
         int8 values [..., K] and float32 scales [...].
+
+    Raises:
+        InvalidInputError: x is no floating-point tensor, or has no axis.
     """
+    _check(x, "x", 1)
     wide = x.float()
     if wide.shape[-1] == 0:
         return wide.to(torch.int8), wide.new_zeros(wide.shape[:-1])
@@ -41,13 +47,26 @@ def quantize_per_channel(w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Returns:
         int8 values [E, N, K] and float32 scales [E, N].
+
+    Raises:
+        InvalidInputError: w is no floating-point tensor, or has fewer than two axes.
     """
+    _check(w, "w", 2)
     # One expert at a time: the float32 copy of all of them can be larger than the weights' memory.
     values = torch.empty_like(w, dtype=torch.int8)
     scales = torch.empty(w.shape[:-1], dtype=torch.float32, device=w.device)
     for expert in range(w.shape[0]):
         values[expert], scales[expert] = quantize_per_token(w[expert])
     return values, scales
+
+
+def _check(tensor: object, name: str, axes: int) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidInputError(f"{name} is {type(tensor).__name__}; it must be a torch tensor.")
+    if not tensor.is_floating_point():
+        raise InvalidInputError(f"{name} is {tensor.dtype}; quantisation takes floating point.")
+    if tensor.ndim < axes:
+        raise InvalidInputError(f"{name} has {tensor.ndim} axes; it must have at least {axes}.")
 
 
 def expert_matrix(

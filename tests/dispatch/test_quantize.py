@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from dispatch import quantize_per_channel, quantize_per_token
+from dispatch import InvalidInputError, quantize_per_channel, quantize_per_token
 from dispatch.quantize import expert_matrix
 
 
@@ -22,6 +23,21 @@ def test_the_error_is_at_most_half_a_step_and_the_largest_is_exact():
     error = (values * scales[:, None] - x).abs()
     assert (error <= 0.5001 * scales[:, None]).all()
     assert (values.abs().amax(dim=1) == 127).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (None, "is NoneType; it must be a torch tensor"),
+        (torch.ones(4, 8, dtype=torch.int32), r"is torch\.int32; quantisation takes floating point"),
+        (torch.tensor(1.0), "has 0 axes; it must have at least"),
+    ],
+    ids=["None", "integers", "a number"],
+)
+@pytest.mark.parametrize("quantise", [quantize_per_token, quantize_per_channel])
+def test_what_cannot_be_quantised_is_refused(quantise, given, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        quantise(given)
 
 
 def test_rows_that_are_not_finite_have_no_scale():
