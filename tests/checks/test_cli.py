@@ -114,7 +114,7 @@ class TestRun:
         assert done.stdout == ""
 
     def test_explain(self) -> None:
-        done = checks("explain", "race.noise-decides-nothing")
+        done = checks("explain", "race.quiet")
         assert done.exit_code == 0
         assert "in every row bound is at least noise_floor" in done.stdout
         assert "FROM (SELECT DISTINCT device, run_id, timing_mode FROM winners) w" in done.stdout
