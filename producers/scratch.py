@@ -12,11 +12,13 @@ from pathlib import Path
 from types import TracebackType
 
 from producers.environment import RACED_PACKAGES, ROOT, Device
+from producers.errors import RefusedError
 from producers.plan import Entrant
 from producers.process import Peer
 
 _PREFIX = "moe-race-"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - memory, not disk: workers read gigabytes of weights from it
+_ROOM_BYTES = 4 << 30  # the weights of deepseek-moe-16b in bf16 and int8, twice over
 # Inherited variables that would change what a worker imports or where it runs.
 _NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "TRITON_INTERPRET", "CUDA_VISIBLE_DEVICES")
 
@@ -29,18 +31,32 @@ class Scratch:
     """
 
     def __init__(self, device: Device, *, keep: bool = False) -> None:
-        base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
-        _remove_stale(base)
+        """Make the folder.
+
+        Raises:
+            RefusedError: there is no place for it.
+        """
+        _remove_stale(_SHARED_MEMORY)
+        _remove_stale(Path(tempfile.gettempdir()))
+        base = _roomy()
         self._device = device
         self._keep = keep
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
-        self.inputs = self.folder / "inputs"
-        self._imports = self.folder / "imports"
-        self._work = self.folder / "work"
-        for path in (self.inputs, self._imports, self._work):
-            path.mkdir()
-        for package in RACED_PACKAGES:
-            (self._imports / package).symlink_to(ROOT / package, target_is_directory=True)
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
+            self.inputs = self.folder / "inputs"
+            self._imports = self.folder / "imports"
+            self._work = self.folder / "work"
+            for path in (self.inputs, self._imports, self._work):
+                path.mkdir()
+            for package in RACED_PACKAGES:
+                (self._imports / package).symlink_to(ROOT / package, target_is_directory=True)
+        except OSError as error:
+            if hasattr(self, "folder"):
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise RefusedError(
+                f"No folder for the drawn inputs can be made in {base} ({error.strerror}); free space there, "
+                "or name another place with TMPDIR."
+            ) from error
 
     def __enter__(self) -> Scratch:
         return self
@@ -87,6 +103,16 @@ class Scratch:
         python = os.path.abspath(shutil.which(interpreter) or interpreter) if interpreter else sys.executable  # noqa: PTH100
         log = self.folder / (re.sub(r"[^A-Za-z0-9@._-]", "_", name) + ".log")
         return Peer(name, [python, *self._program(module)], env=env, cwd=self._work, log=log, poll=poll)
+
+
+def _roomy() -> Path:
+    """Shared memory where it has room for weights (a container often gives it 64 MB), else a folder on disk."""
+    disk = Path(tempfile.gettempdir())
+    try:
+        memory = shutil.disk_usage(_SHARED_MEMORY).free if os.access(_SHARED_MEMORY, os.W_OK) else 0
+        return _SHARED_MEMORY if memory >= min(_ROOM_BYTES, shutil.disk_usage(disk).free) else disk
+    except OSError:
+        return disk
 
 
 def _remove_stale(base: Path) -> None:

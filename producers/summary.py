@@ -53,7 +53,7 @@ def winners(db: Path, run_id: str) -> list[dict[str, Any]]:
         with duckdb.connect(str(db), read_only=True) as connection:
             found = connection.execute(
                 "SELECT * FROM winners WHERE device = (SELECT any_value(device) FROM runs WHERE run_id = ?) "
-                "AND cell_id IN (SELECT cell_id FROM cells WHERE run_id = ?) ORDER BY ALL",
+                "AND cell_id IN (SELECT cell_id FROM run_cells WHERE run_id = ?) ORDER BY ALL",
                 [run_id, run_id],
             )
             names = [column[0] for column in found.description or ()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -47,6 +48,9 @@ def create(path: Path, shape: Iterable[int], dtype: torch.dtype) -> torch.Tensor
     size = _numel(shape) * dtype.itemsize
     with path.open("xb") as file:
         file.truncate(size)
+        if size and sys.platform == "linux":
+            # A mapped file without room kills its writer with SIGBUS; here it is an error with a name.
+            os.posix_fallocate(file.fileno(), 0, size)
     if size == 0:
         return torch.empty(shape, dtype=dtype)
     return torch.from_file(str(path), shared=True, size=_numel(shape), dtype=dtype).view(shape)

@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from producers import scratch
 from producers.budget import Budget
@@ -17,6 +20,7 @@ from producers.errors import PeerError, RefusedError, StoppedError
 from producers.locks import DeviceLock
 from producers.process import Peer
 from producers.recorder import scrub
+from producers.tensors import create
 
 ECHO = """
 import json, sys
@@ -184,6 +188,34 @@ def test_scratch_folders_of_dead_races_are_removed(tmp_path, monkeypatch):
         assert (own.folder / "imports" / "dispatch").is_dir()
 
     assert sorted(path.name for path in tmp_path.iterdir()) == [alive.name]
+
+
+@pytest.mark.parametrize(("free", "memory"), [(8 << 30, True), (64 << 20, False)], ids=["large", "64 MB"])
+def test_scratch_is_in_memory_only_where_that_has_room(tmp_path, monkeypatch, free, memory):
+    shm, disk = tmp_path / "shm", tmp_path / "disk"
+    shm.mkdir()
+    disk.mkdir()
+    monkeypatch.setattr(scratch, "_SHARED_MEMORY", shm)
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    room = {shm: free, disk: 100 << 30}
+    monkeypatch.setattr(scratch.shutil, "disk_usage", lambda path: SimpleNamespace(free=room[path]))
+
+    with scratch.Scratch(Device("cpu-interpreter", "cpu-x")) as own:
+        assert own.folder.parent == (shm if memory else disk)
+
+
+def test_no_place_for_scratch_is_a_refusal(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "_SHARED_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(
+        RefusedError, match=r"No folder for the drawn inputs .* \(No such file or directory\)"
+    ):
+        scratch.Scratch(Device("cpu-interpreter", "cpu-x"))
+
+
+def test_what_is_drawn_has_its_room_before_it_is_written(tmp_path):
+    create(tmp_path / "w.bin", (3, 100_000), torch.float32)
+    assert (tmp_path / "w.bin").stat().st_blocks * 512 >= 1_200_000
 
 
 @pytest.mark.parametrize(

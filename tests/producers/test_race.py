@@ -206,6 +206,14 @@ def test_a_cell_that_could_not_be_drawn_is_drawn_when_the_race_is_resumed(fake_r
     ]
 
 
+def test_a_cell_that_could_not_be_drawn_stands_in_the_table_as_incomplete(fake_race, small):
+    fault = {CELL_1: {"how": "refuse", "code": "out-of-memory"}}
+
+    done = fake_race(*small, build=True, FAKE_DRAWS=json.dumps(fault), COLUMNS="200")
+
+    assert any(CELL_1 in line and "incomplete" in line for line in done.stdout.splitlines()), done.stdout
+
+
 def test_no_referee_is_a_refusal_of_the_race(fake_race, small, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/no/such/python")
 
