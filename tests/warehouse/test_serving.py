@@ -156,7 +156,8 @@ def test_figures_of_a_recorded_file_are_those_that_its_client_wrote(shared_cases
             for i, (a, b, t, gaps) in enumerate(parts)
         ]
         summary = summarise(rows, file["duration"])
-        assert summary["e2e_mean_ms"] == pytest.approx(file[e2e], abs=0.01)
+        # SGLang measures it beside the rounded parts that it writes.
+        assert summary["e2e_mean_ms"] == pytest.approx(file[e2e], abs=0.1)
         assert summary["ttft_p99_ms"] == pytest.approx(file[ttft_p99], abs=0.01)
         assert summary["tpot_mean_ms"] == pytest.approx(file[tpot], abs=0.01)
         assert summary["output_tokens_per_s"] == pytest.approx(file["output_throughput"])
