@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dispatch.errors import ConfigError
 from dispatch.precision import Precision
 
 # Shared memory that one thread block can have, in bytes, by compute capability (CUDA programming guide,
@@ -22,6 +23,10 @@ _TALLEST = 128
 # Under two stages nothing overlaps; an int8 product takes steps of at least 32.
 _LEAST_STAGES = 2
 _LEAST_STEP = 32
+# tl.dot takes no smaller block on any axis.
+_LEAST_BLOCK = 16
+# Interpreted, int8 products are float32 products, exact up to this step: 1024 * 127 * 127 is under 2^24.
+_MOST_EXACT_STEP = 1024
 # A tile narrower than this leaves Hopper's wgmma unused unless the weights are its first operand.
 _WGMMA_ROWS = 64
 
@@ -184,6 +189,33 @@ def fit(tile: TileConfig, problem: Problem, matrices: int) -> TileConfig:
     return tile
 
 
+def check_tiles(config: MoeConfig, problem: Problem) -> None:
+    """Refuse tiles that somebody wrote by hand and that cannot run, or not exactly.
+
+    Raises:
+        ConfigError: a block is no power of two, or under 16; the products differ in block_m; an interpreted
+            int8 product has a step of over 1024, where its sum is no longer exact.
+    """
+    for name, tile in (("gate_up", config.gate_up), ("down", config.down)):
+        blocks = (tile.block_m, tile.block_n, tile.block_k)
+        if any(block < _LEAST_BLOCK or block & (block - 1) for block in blocks):
+            raise ConfigError(f"config: {name} has blocks {blocks}; each must be a power of two from 16 on.")
+        if (
+            problem.device.interpreted
+            and problem.precision.int8_activations
+            and tile.block_k > _MOST_EXACT_STEP
+        ):
+            raise ConfigError(
+                f"config: {name} has block_k {tile.block_k}; interpreted int8 products are exact "
+                f"up to {_MOST_EXACT_STEP}."
+            )
+    if config.gate_up.block_m != config.down.block_m:
+        raise ConfigError(
+            f"config: gate_up has block_m {config.gate_up.block_m} and down {config.down.block_m}; "
+            "both products share one schedule and need one block_m."
+        )
+
+
 def shared_bytes(tile: TileConfig, precision: Precision, matrices: int) -> int:
     """Shared memory of the load pipeline: one row tile and ``matrices`` weight tiles for each stage."""
     row_bytes = tile.block_m * (1 if precision.int8_activations else 2)
@@ -196,8 +228,8 @@ def _interpreter_config(problem: Problem) -> MoeConfig:
 
     def tile(channels: int, reduction: int) -> TileConfig:
         block_m = min(64, _power_of_2(max(16, int(problem.rows_per_expert))))
-        # A step of at most 1024 keeps sums of int8 products exact in float32, see accumulate().
-        return TileConfig(block_m, min(1024, _power_of_2(channels)), min(1024, _power_of_2(reduction)))
+        step = min(_MOST_EXACT_STEP, _power_of_2(reduction))
+        return TileConfig(block_m, min(1024, _power_of_2(channels)), step)
 
     return MoeConfig(
         tile(problem.intermediate, problem.hidden), tile(problem.hidden, problem.intermediate), "interpreter"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
-from contextlib import nullcontext
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 
 from dispatch import kernels
-from dispatch.config import MoeConfig, Problem
+from dispatch.config import MoeConfig, Problem, check_tiles
 from dispatch.device import capturing, device_facts, out_of_range_flag
-from dispatch.errors import CaptureError, InvalidInputError
+from dispatch.errors import CaptureError, ConfigError, InvalidInputError
 from dispatch.inputs import check_dense, check_ids, check_out, check_scale, check_tensors
 from dispatch.kernels.family import MoeTensors
 from dispatch.precision import Precision, resolve_precision
@@ -55,6 +55,7 @@ _prepared: dict[Hashable, _Prepared] = {}
 _logged: set[Problem] = set()
 # The oldest is forgotten then; a server sees prompts of every length.
 _MOST_PREPARED = 16384
+_observers: list[Callable[[Plan], None]] = []
 
 
 def fused_moe(
@@ -70,6 +71,7 @@ def fused_moe(
     w2_scale: torch.Tensor | None = None,
     validate: bool = False,
     out: torch.Tensor | None = None,
+    config: MoeConfig | None = None,
 ) -> torch.Tensor:
     """``y[t] = sum_j topk_weights[t, j] * w2[e] @ (silu(gate) * up)``, ``[gate; up] = w13[e] @ x[t]``.
 
@@ -89,12 +91,15 @@ def fused_moe(
         w2_scale: [E, H] or [E, H, 1] float32, with int8 weights.
         validate: read the ids back first and raise for one of E or above. Synchronises with the host.
         out: [M, H] of the type of x to write into; it may be x itself.
+        config: tiles to run with, in place of the chosen ones: for ``naive`` and ``persistent``, which take
+            any; the other kernels have tiles of their own shape.
 
     Returns:
         [M, H] in the type of x: ``out``, or a new tensor.
 
     Raises:
         InvalidInputError: a tensor does not fit; an id is out of range (``validate``).
+        ConfigError: ``config`` has tiles that no kernel takes, or that this kernel does not.
         UnsupportedError: no kernel runs this; LimitError: a size is past 32-bit indices.
         TritonUnavailableError: no Triton, or tensors where it does not run.
         CaptureError: the first call with these shapes is under capture.
@@ -103,7 +108,7 @@ def fused_moe(
     try:
         # Everything that the checks, the choice of tiles and Triton's compiler look at. A call that was made
         # before is not checked again: the host's time is a large part of a short call.
-        key = (kernel, precision, _layout(out), *map(_layout, operands))
+        key = (kernel, precision, config, _layout(out), *map(_layout, operands))
         wants_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in operands[:4])
     except (AttributeError, RuntimeError):  # asked for only here, so that good calls pay nothing
         names = ("x", "w13", "w2", "topk_weights", "topk_ids", "w13_scale", "w2_scale", "out")
@@ -128,7 +133,7 @@ def fused_moe(
     if x.shape[0] == 0:
         return out
     if prepared is None:
-        prepared = _prepare(x, w13, topk_ids, resolved, kernel)
+        prepared = _prepare(x, w13, topk_ids, resolved, kernel, config)
 
     tensors = MoeTensors(
         x=x if x.stride(1) == 1 else x.contiguous(),
@@ -148,7 +153,23 @@ def fused_moe(
         if len(_prepared) >= _MOST_PREPARED:
             del _prepared[next(iter(_prepared))]
         _prepared[key] = prepared
+    for observer in _observers:
+        observer(prepared.plan)
     return out
+
+
+@contextmanager
+def observe(observer: Callable[[Plan], None]) -> Iterator[None]:
+    """Call ``observer`` with the plan of every :func:`fused_moe` whose kernels were enqueued, in this block.
+
+    A call without tokens enqueues none. Under CUDA-graph capture a call is seen once, at the capture; a
+    replay runs no Python and is not seen.
+    """
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
 
 
 def explain(
@@ -189,13 +210,27 @@ def explain(
     return _plan(problem, kernel).plan
 
 
-def _plan(problem: Problem, kernel: str) -> _Prepared:
+def _plan(problem: Problem, kernel: str, config: MoeConfig | None = None) -> _Prepared:
     family = kernels.choose(problem, kernel)
-    return _Prepared(Plan(problem, family.name, family.configure(problem), family.launches(problem)), family)
+    if config is None:
+        config = family.configure(problem)
+    elif family.name not in kernels.ANY_TILES:
+        raise ConfigError(
+            f"config: kernel '{family.name}' has tiles of a shape of its own; "
+            f"name one of {', '.join(kernels.ANY_TILES)}, or leave config out."
+        )
+    else:
+        check_tiles(config, problem)
+    return _Prepared(Plan(problem, family.name, config, family.launches(problem)), family)
 
 
 def _prepare(
-    x: torch.Tensor, w13: torch.Tensor, topk_ids: torch.Tensor, precision: Precision, kernel: str
+    x: torch.Tensor,
+    w13: torch.Tensor,
+    topk_ids: torch.Tensor,
+    precision: Precision,
+    kernel: str,
+    config: MoeConfig | None,
 ) -> _Prepared:
     if capturing(x.device):
         raise CaptureError(
@@ -205,10 +240,10 @@ def _prepare(
     experts, rows, hidden = w13.shape
     device = device_facts(x.device)
     problem = Problem(x.shape[0], topk_ids.shape[1], experts, hidden, rows // 2, precision, device)
-    prepared = _plan(problem, kernel)
+    prepared = _plan(problem, kernel, config)
     if problem not in _logged:
         _logged.add(problem)
-        config = prepared.plan.config
+        used = prepared.plan.config
         _log.info(
             "%d tokens, top-%d of %d experts, %d x %d, %s on %s: kernel %s, tiles from %s%s",
             problem.tokens,
@@ -219,8 +254,8 @@ def _prepare(
             problem.precision,
             problem.device.name,
             prepared.plan.kernel,
-            config.source,
-            f" ({config.detail})" if config.detail else "",
+            used.source,
+            f" ({used.detail})" if used.detail else "",
         )
     return prepared
 

@@ -27,6 +27,8 @@ FAMILIES = {
     "tiled": "dispatch.kernels.hopper.tiled",
 }
 AUTO = "auto"
+# Families whose kernels run with any tiles; a caller can choose theirs.
+ANY_TILES = ("naive", "persistent")
 
 
 @cache
