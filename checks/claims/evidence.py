@@ -36,12 +36,18 @@ class Evidence:
         """Return why evidence that is there no longer counts: it was measured under another policy."""
         if self.policy is None or call.macro.domain != "race" or call.macro.evidence == "published":
             return None
-        today = _race_policy(self.policy)
-        run_ids = self.sandbox.rows(
-            f"SELECT DISTINCT c.policy_sha256, p.policy_toml FROM {_source(call, 'claim_cells')} c "
+        if self._changed_policy("comparable_cells") is None:
+            return None  # of no cell at all, asked once; so of none of these
+        return self._changed_policy(_source(call, "claim_cells"))
+
+    def _changed_policy(self, cells: str) -> str | None:
+        """Return how the policy of some row of ``cells`` differs from today's, None where none does."""
+        today = _race_policy(self.policy or "")
+        policies = self.sandbox.rows(
+            f"SELECT DISTINCT c.policy_sha256, p.policy_toml FROM {cells} c "
             "LEFT JOIN policies p ON p.policy_sha256 = c.policy_sha256 ORDER BY ALL"
         )
-        for sha256, text in run_ids:
+        for sha256, text in policies:
             then = _race_policy(text) if text else None
             if then is not None and then != today:
                 key = next(k for k in sorted({*then, *today}) if then.get(k) != today.get(k))

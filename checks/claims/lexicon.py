@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -148,8 +149,38 @@ class Lexicon:
 
     def all_of(self, dimension: str, device: str | None = None) -> frozenset[str]:
         """Return every value of a dimension in the lake, on ``device`` if one is given."""
-        at = DIMENSIONS.index(dimension)
-        return frozenset(c[at] for c in self.cells if device is None or c[-1] == device)
+        key = (dimension, device)
+        if key not in self._values:
+            at = DIMENSIONS.index(dimension)
+            self._values[key] = frozenset(c[at] for c in self.cells if device is None or c[-1] == device)
+        return self._values[key]
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, str | None], frozenset[str]]:
+        """What `all_of` has given: it is asked of every clause."""
+        return {}
+
+    def select(self, cells: str, mode: str | None, device: str | None) -> tuple[tuple[str, ...], ...]:
+        """Return the rows of ``cells`` that the arguments of a race macro select; device None: the only one."""
+        key = (cells, mode, device)
+        if key not in self._selections:
+            globs = [[g.strip() for g in part.split(",")] for part in cells.split("/")]
+            if device is None and len(self.all_of("device")) != 1:
+                self._selections[key] = ()
+            else:
+                self._selections[key] = tuple(
+                    row
+                    for row in self.cells
+                    if mode in {None, row[4]}
+                    and device in {None, row[5]}
+                    and all(any(fnmatchcase(v, g) for g in gs) for v, gs in zip(row[:4], globs, strict=True))
+                )
+        return self._selections[key]
+
+    @cached_property
+    def _selections(self) -> dict[tuple[str, str | None, str | None], tuple[tuple[str, ...], ...]]:
+        """What `select` has given."""
+        return {}
 
     def scope(self, text: str, *, bare_numbers: bool) -> dict[str, frozenset[str]]:
         """Return the values that ``text`` names, by dimension; a dimension that it does not name is absent.

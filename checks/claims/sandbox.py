@@ -194,7 +194,7 @@ class Sandbox:
 
     @staticmethod
     def _memory() -> duckdb.DuckDBPyConnection:
-        return duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": 2})
+        return duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": 1})
 
     @staticmethod
     def _lock(con: duckdb.DuckDBPyConnection) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from checks.claims.lexicon import DIMENSIONS, Lexicon
 from checks.claims.macros import Call
@@ -53,20 +52,9 @@ class Words:
     fallbacks: Sequence[str] = ()
 
 
-def selected(call: Call, lexicon: Lexicon) -> list[tuple[str, ...]]:
+def selected(call: Call, lexicon: Lexicon) -> tuple[tuple[str, ...], ...]:
     """Return the rows of ``lexicon.cells`` that a race macro's arguments select."""
-    globs = [part.split(",") for part in (call.get("cells") or "*/*/*/*").split("/")]
-    mode, device = call.get("mode"), call.get("device_name")
-    devices = {c[-1] for c in lexicon.cells}
-    if device is None and len(devices) != 1:
-        return []
-    return [
-        cell
-        for cell in lexicon.cells
-        if all(any(fnmatchcase(v, g.strip()) for g in gs) for v, gs in zip(cell[:4], globs, strict=True))
-        and mode in {None, cell[4]}
-        and device in {None, cell[5]}
-    ]
+    return lexicon.select(call.get("cells") or "*/*/*/*", call.get("mode"), call.get("device_name"))
 
 
 def blanked(text: str, numbers: Sequence[Printed]) -> str:
