@@ -278,9 +278,61 @@ TABLES: dict[str, Table] = {
             "candidate_nll": REAL,
             "layer_drift": REALS,  # relative error of the hidden state after each layer
             "kernel_calls": INT,  # least number of calls of the named kernel over layers
+            "window": INT,  # the context that the position lies in; contexts do not see each other
+            "place": INT,  # tokens before the position in its context
+            "reference_margin_logits": REAL,  # reference's logit of its top-1 minus that of its top-2
         },
         identity=("run_id", "config", "position"),
         required=("agree",),
+    ),
+    "gate_configs": Table(
+        "One configuration of a gate: measured, refused (it did not run) or void (not what it names was run).",
+        {
+            "run_id": TEXT,
+            "config": TEXT,  # stock_vs_stock, naive_bf16, auto_int8_w8a8 ...
+            "attempt": INT,  # a resumed run may try again; the last attempt counts
+            "started_at": TIME,
+            "recorded_at": TIME,
+            "duration_s": REAL,
+            "status": TEXT,  # measured, refused, void
+            "reason_code": TEXT,  # see producers/outcomes.py
+            "fault": TEXT,  # contestant, environment; NULL when measured
+            "detail": TEXT,
+            "model": TEXT,
+            "weights": TEXT,  # trained, upcycled, seeded
+            "model_sha256": TEXT,  # of the model's configuration and weights
+            "candidate": TEXT,  # stock, naive, persistent, auto
+            "precision": TEXT,
+            "reference": TEXT,  # stock_bf16, stock_float32
+            "positions": INT,
+            "context_tokens": INT,  # tokens of a context
+            "text_sha256": TEXT,
+            "tokens_sha256": TEXT,
+            "kernel_calls": INT,  # least number of calls of the named kernel over layers; NULL for stock
+            "calls_json": TEXT,  # layer -> kernel that ran -> calls
+            "expert_bytes_before": INT,  # memory of the experts' weights as loaded
+            "expert_bytes_after": INT,  # as run
+            "peak_memory_bytes": INT,  # of the device; NULL on a CPU
+            "torch_version": TEXT,
+            "triton_version": TEXT,
+            "transformers_version": TEXT,
+        },
+        identity=("run_id", "config", "attempt"),
+        required=("started_at", "recorded_at", "status"),
+    ),
+    "gate_experts": Table(
+        "One expert of one layer alone, on states that the stock model gave it, beside the stock expert.",
+        {
+            "run_id": TEXT,
+            "config": TEXT,
+            "layer": TEXT,  # module name of the layer's experts
+            "expert": INT,
+            "tokens": INT,
+            "relative_error": REAL,  # |out - stock| / |stock|, Frobenius
+            "gain": REAL,  # <out, stock> / <stock, stock>: what the expert multiplies the stock output by
+        },
+        identity=("run_id", "config", "layer", "expert"),
+        required=("relative_error", "gain"),
     ),
     "decode_steps": Table(
         "One decode step at concurrency 1 inside a model.",

@@ -44,7 +44,8 @@ INTEGRITY = Suite(
             UNION ALL
             SELECT m.run_id, count(r.run_id)
             FROM (
-                SELECT run_id FROM gate_positions UNION SELECT run_id FROM decode_steps
+                SELECT run_id FROM gate_positions UNION SELECT run_id FROM gate_configs
+                UNION SELECT run_id FROM gate_experts UNION SELECT run_id FROM decode_steps
                 UNION SELECT run_id FROM ceilings
                 UNION SELECT run_id FROM serving_runs WHERE run_id IS NOT NULL
             ) m
@@ -135,7 +136,8 @@ INTEGRITY = Suite(
         ),
         Rule(
             "integrity.policy-registered-first",
-            "The policy of a race was in the lake before the run's first verdict, device state or worker.",
+            "The policy of a run was in the lake before its first verdict, device state, worker or gate "
+            "configuration.",
             """
             WITH firsts AS (
                 SELECT run_id, min(recorded_at) AS first_at
@@ -143,6 +145,7 @@ INTEGRITY = Suite(
                     SELECT run_id, recorded_at FROM verdicts WHERE stage <> 'plan'
                     UNION ALL SELECT run_id, recorded_at FROM device_states
                     UNION ALL SELECT run_id, recorded_at FROM workers
+                    UNION ALL SELECT run_id, started_at FROM gate_configs
                 )
                 GROUP BY run_id
             )
@@ -176,7 +179,8 @@ INTEGRITY = Suite(
         ),
         Rule(
             "integrity.policy-unchanged",
-            "The runs that speak were measured under the policy of today: the keys that differ are named.",
+            "The runs that speak were measured under the thresholds of today: of the part of the policy that "
+            "bears their producer's name, the keys that differ are named.",
             f"""
             WITH keys AS (SELECT key FROM policy_today UNION SELECT key FROM policy_then)
             SELECT
@@ -186,7 +190,7 @@ INTEGRITY = Suite(
                     '; ' ORDER BY k.key
                 ) FILTER (WHERE o.value IS DISTINCT FROM n.value), 'nothing') END AS changed
             FROM run_status s
-            CROSS JOIN keys k
+            JOIN keys k ON k.key = 'version' OR starts_with(k.key, s.producer || '.')
             LEFT JOIN policy_then o ON o.policy_sha256 = s.policy_sha256 AND o.key = k.key
             LEFT JOIN policy_today n ON n.key = k.key
             WHERE s.run_id IN {SPEAKING}
