@@ -1,7 +1,7 @@
--- points_entrants: a row is evidence, cell_key, device, metric, contestant of the figures that were not measured
--- here. Exact duplicates (same value, same conditions_json) count once, repeats enter by their median. One value
--- that is refused, NULL or not positive refuses the entrant; a metric without a direction refuses all of them.
--- cost is the value turned so that less is better.
+-- points_entrants: a row is evidence, cell_key, device, metric, contestant, version of the figures that were not
+-- measured here. Exact duplicates (same value, same conditions_json) count once, repeats enter by their median. One
+-- value that is refused, NULL or not positive refuses the entrant; a metric without a direction refuses all of them.
+-- cost is the value turned so that less is better; label is the contestant with its version where that is known.
 CREATE VIEW points_entrants AS
 WITH figures AS (
     SELECT DISTINCT
@@ -10,6 +10,7 @@ WITH figures AS (
         coalesce(device, 'unknown') AS device,
         metric,
         contestant,
+        version,
         house,
         value,
         lower_is_better,
@@ -29,7 +30,10 @@ SELECT
     device,
     metric,
     contestant,
+    version,
+    contestant || coalesce(' ' || version, '') AS label,
     coalesce(min(house), contestant) AS house,
+    CASE WHEN count(DISTINCT lower_is_better) = 1 THEN bool_and(lower_is_better) END AS lower_is_better,
     count(*) AS figures,
     CASE WHEN count(refusal) = 0 THEN median(value) END AS value,
     CASE
@@ -42,4 +46,4 @@ SELECT
         WHEN count(DISTINCT lower_is_better) > 1 THEN 'direction differs between figures'
     END AS refusal
 FROM figures
-GROUP BY evidence, cell_key, device, metric, contestant;
+GROUP BY evidence, cell_key, device, metric, contestant, version;

@@ -1,6 +1,7 @@
--- points_pairs: a row is evidence, cell_key, device, metric, contestant, rival (every ordered pair; a lone entrant
--- has a NULL rival). speedup_vs_rival > 1: this one is better. A comparison of point figures: no interval, no
--- verdict, so the outcome is never a win; within 1 % it is a tie.
+-- points_pairs: a row is evidence, cell_key, device, metric, contestant, version, rival, rival_version (every ordered
+-- pair; a lone entrant has a NULL rival). speedup_vs_rival > 1: this one is better. A comparison of point figures: no
+-- interval, no verdict, so the outcome is never a win; within 1 % it is a tie. Two versions of one contestant are
+-- compared with each rival apart, and not with each other.
 CREATE VIEW points_pairs AS
 WITH pairs AS (
     SELECT
@@ -9,11 +10,13 @@ WITH pairs AS (
         a.device,
         a.metric,
         a.contestant,
+        a.version,
         b.contestant AS rival,
+        b.version AS rival_version,
         a.value,
         b.value AS rival_value,
         b.cost / a.cost AS speedup_vs_rival,
-        nullif(concat_ws('; ', a.contestant || ': ' || a.refusal, b.contestant || ': ' || b.refusal), '') AS refusal
+        nullif(concat_ws('; ', a.label || ': ' || a.refusal, b.label || ': ' || b.refusal), '') AS refusal
     FROM points_entrants a
     LEFT JOIN points_entrants b
         ON b.evidence = a.evidence AND b.cell_key IS NOT DISTINCT FROM a.cell_key AND b.device = a.device
@@ -25,7 +28,9 @@ SELECT
     device,
     metric,
     contestant,
+    version,
     rival,
+    rival_version,
     value,
     rival_value,
     speedup_vs_rival,

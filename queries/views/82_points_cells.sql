@@ -1,5 +1,6 @@
 -- points_cells: a row is evidence, cell_key, device, metric; all entrants of the cell together. Siblings of one
--- house do not compete. 'faster' is set only where the best figure leads every other house by more than 1 %.
+-- house do not compete, nor do versions of one contestant. 'faster' is set only where the best figure leads every
+-- other house by more than 1 %. Contestants are named with their version where it is known.
 CREATE VIEW points_cells AS
 WITH best AS (
     SELECT
@@ -8,9 +9,9 @@ WITH best AS (
         device,
         metric,
         count(*) AS entrants,
-        arg_min({'contestant': contestant, 'house': house, 'cost': cost}, {'cost': cost, 'name': contestant})
+        arg_min({'label': label, 'house': house, 'cost': cost}, {'cost': cost, 'name': label})
             FILTER (WHERE cost IS NOT NULL) AS first,
-        string_agg(contestant || ' (' || refusal || ')', ', ' ORDER BY contestant)
+        string_agg(label || ' (' || refusal || ')', ', ' ORDER BY label)
             FILTER (WHERE cost IS NULL) AS refused
     FROM points_entrants
     GROUP BY evidence, cell_key, device, metric
@@ -22,8 +23,8 @@ others AS (
         b.device,
         b.metric,
         min(e.cost / b.first.cost) AS speedup_vs_next,
-        string_agg(e.contestant, ', ' ORDER BY e.contestant) AS rivals,
-        list(e.contestant) FILTER (WHERE e.cost / b.first.cost <= 1.01::DOUBLE + 1e-12) AS level_with
+        string_agg(e.label, ', ' ORDER BY e.label) AS rivals,
+        list(e.label) FILTER (WHERE e.cost / b.first.cost <= 1.01::DOUBLE + 1e-12) AS level_with
     FROM best b
     JOIN points_entrants e
         ON e.evidence = b.evidence AND e.cell_key IS NOT DISTINCT FROM b.cell_key AND e.device = b.device
@@ -37,7 +38,7 @@ judged AS (
         b.device,
         b.metric,
         b.entrants,
-        b.first.contestant AS first,
+        b.first.label AS first,
         b.refused,
         o.rivals,
         o.speedup_vs_next,
@@ -47,7 +48,7 @@ judged AS (
             WHEN len(o.level_with) > 0 THEN 'tie'
             ELSE 'faster (point figures)'
         END AS outcome,
-        array_to_string(list_sort(list_append(o.level_with, b.first.contestant)), ', ') AS level
+        array_to_string(list_sort(list_append(o.level_with, b.first.label)), ', ') AS level
     FROM best b
     LEFT JOIN others o
         ON o.evidence = b.evidence AND o.cell_key IS NOT DISTINCT FROM b.cell_key AND o.device = b.device

@@ -17,6 +17,7 @@ import pytest
 from queries import statement
 from tests.lakes import Entrant, Race, Refusal, run_id, trio, write_ceilings
 from tests.queries.conftest import Database, MakeDatabase
+from tests.queries.published import point, write_points
 
 GOLDEN = Path(__file__).parent / "golden"
 QUERIES = sorted((Path(__file__).parents[2] / "queries").glob("*.sql"))
@@ -29,7 +30,10 @@ CELLS = ("deepseek-moe-16b/bf16/uniform/16", "deepseek-moe-16b/bf16/zipf/128")
 
 @pytest.fixture(scope="module")
 def db(make_db: MakeDatabase) -> Database:
-    """Return two runs of two cells: one decided, one with a rival refused, and an earlier incomplete run."""
+    """Return two runs of two cells: one decided, one with a rival refused, and an earlier incomplete run.
+
+    Beside them three cells of imported figures, of which one entrant has one alone.
+    """
     early = Race(
         run_id=run_id(0),
         entrants=trio(90.0, 100.0, 110.0),
@@ -48,7 +52,24 @@ def db(make_db: MakeDatabase) -> Database:
         ),
         cell_facts={"weight_bytes": 200_000_000, "io_bytes": 500_000, "flops": 2_000_000_000},
     )
-    return make_db(early, late, then=lambda lake: write_ceilings(lake, run=run_id(2)))
+    figures = [
+        point(name, time, row=row, cell_key=f'{{"tokens": {tokens}}}', device="NVIDIA H100", version=version)
+        for row, (name, version, tokens, time) in enumerate(
+            [
+                ("sglang", "0.5", 1, 20.0),
+                ("sglang", "0.5", 16, 30.0),
+                ("vllm", "0.9", 1, 10.0),
+                ("vllm", "0.9", 16, 40.0),
+                ("vllm", "0.9", 64, 50.0),
+            ]
+        )
+    ]
+
+    def then(lake: Path) -> None:
+        write_ceilings(lake, run=run_id(2))
+        write_points(lake, figures)
+
+    return make_db(early, late, then=then)
 
 
 @pytest.fixture(scope="module")

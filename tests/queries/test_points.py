@@ -155,3 +155,57 @@ def test_units_and_directions_of_the_shared_table(make_db: MakeDatabase, shared_
         for row in db.rows("FROM points_pairs WHERE metric = 'tflops'")
     }
     assert speedups == pytest.approx({"sglang": 1.2, "vllm": 1 / 1.2})
+
+
+def summary_of(db: Database, contestant: str) -> dict[str, Any]:
+    return db.row("FROM points_summary WHERE contestant = ?", contestant)
+
+
+def test_a_summary_names_each_mean_and_the_cells_that_one_entrant_has_alone(make_db: MakeDatabase) -> None:
+    times = {"this": (10.0, 100.0, 100.0, 7.0, 5.0), "that": (20.0, 50.0, 100.5, None, 4.0)}
+    rows = [
+        point(name, value, row=5 * i + cell, cell_key=str(cell))
+        for i, (name, values) in enumerate(times.items())
+        for cell, value in enumerate(values)
+    ] + [point("this", 1.0, row=10, cell_key="alone")]
+    db = database(make_db, rows)
+    this, that = summary_of(db, "this"), summary_of(db, "that")
+    counts = ("cells_shared", "cells_without_rival", "cells_of_rival_alone", "cells_refused")
+    assert [this[name] for name in counts] == [4, 1, 0, 1]
+    assert [that[name] for name in counts] == [4, 0, 1, 1]
+    assert (this["cells_faster"], this["cells_slower"], this["cells_equal"]) == (2, 2, 0)
+    assert this["cells_within_1_percent"] == that["cells_within_1_percent"] == 1
+    speedups = (2.0, 0.5, 1.005, 0.8)
+    assert this["speedup_geomean"] == pytest.approx((2.0 * 0.5 * 1.005 * 0.8) ** 0.25)
+    assert this["speedup_mean"] == pytest.approx(sum(speedups) / 4)
+    assert this["speedup_median"] == pytest.approx((0.8 + 1.005) / 2)
+    assert this["speedup_of_sums"] == pytest.approx(174.5 / 215.0)
+    assert that["speedup_geomean"] == pytest.approx(1 / this["speedup_geomean"])
+
+
+def test_summed_rates_are_no_speedup(make_db: MakeDatabase) -> None:
+    rows = [
+        point(name, value, row=i, cell_key="k", metric="tflops", lower_is_better=False)
+        for i, (name, value) in enumerate({"this": 100.0, "that": 50.0}.items())
+    ]
+    this = summary_of(database(make_db, rows), "this")
+    assert (this["speedup_geomean"], this["speedup_of_sums"], this["cells_equal"]) == (2.0, None, 0)
+
+
+def test_versions_of_one_contestant_are_never_mixed(make_db: MakeDatabase) -> None:
+    rows = [
+        point("vllm", 10.0, row=0, cell_key="k", version="0.9"),
+        point("vllm", 30.0, row=1, cell_key="k", version="0.8"),
+        point("sglang", 20.0, row=2, cell_key="k"),
+    ]
+    db = database(make_db, rows)
+    assert db.row("FROM points_cells")["outcome_text"] == "vllm 0.9 faster over sglang (point figures)"
+    against = {
+        row["version"]: row["speedup_vs_rival"]
+        for row in db.rows("FROM points_pairs WHERE contestant = 'vllm'")
+    }
+    assert against == {"0.9": 2.0, "0.8": pytest.approx(2 / 3)}
+    assert {row["rival_version"] for row in db.rows("FROM points_summary WHERE contestant = 'sglang'")} == {
+        "0.8",
+        "0.9",
+    }

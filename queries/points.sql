@@ -1,0 +1,26 @@
+-- Imported and published figures, contestant against rival: in how many cells which is faster, and four named means of
+-- speedup_vs_rival = t_rival / t_this over the cells that both have. Point figures: nothing here is a verified win.
+-- duckdb -readonly warehouse.db < queries/points.sql
+.maxrows 1000000
+SELECT
+    evidence,
+    device,
+    metric,
+    contestant,
+    version,
+    rival,
+    rival_version,
+    cells_shared,
+    cells_without_rival,
+    cells_of_rival_alone,
+    cells_refused,
+    cells_faster,
+    cells_slower,
+    cells_equal,
+    cells_within_1_percent,
+    round(speedup_geomean, 4) AS speedup_geomean,
+    round(speedup_mean, 4) AS speedup_mean,
+    round(speedup_median, 4) AS speedup_median,
+    round(speedup_of_sums, 4) AS speedup_of_sums
+FROM points_summary
+ORDER BY ALL;
