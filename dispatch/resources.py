@@ -29,6 +29,7 @@ import torch
 from dispatch import kernels
 from dispatch.config import DeviceFacts, Problem
 from dispatch.errors import DispatchError, TritonUnavailableError
+from dispatch.kernels.call import Call
 from dispatch.kernels.family import MoeTensors
 from dispatch.precision import Precision
 
@@ -88,7 +89,8 @@ def resources(problem: Problem, kernel: str) -> list[Resources]:
     if knobs.runtime.interpret:
         raise TritonUnavailableError("TRITON_INTERPRET is set, so nothing is compiled: unset it.")
     with _recorded() as launches:
-        family.run(_tensors(problem), problem, family.configure(problem), {})
+        tensors = _tensors(problem)
+        family.run(tensors, problem, family.configure(problem), Call({}, tensors.x.device))
     return [_compile(fn, arguments, problem) for fn, arguments in launches]
 
 

@@ -17,6 +17,9 @@ class Kernel:
         function: the ``triton.jit`` function; its compile-time parameters come last.
         constants: all compile-time arguments, in the order of the function's parameters.
         options: ``num_warps`` and the like.
+
+    Attributes:
+        values: the compile-time arguments, which follow the others in a launch of what was compiled.
     """
 
     def __init__(self, function: Any, constants: Mapping[str, Any], **options: Any) -> None:
@@ -25,8 +28,13 @@ class Kernel:
         self._function = function
         self._constants = dict(constants)
         self._options = options
-        self._values = tuple(constants.values())
+        self.values = tuple(constants.values())
         self._compiled: Any = None
+
+    @property
+    def compiled(self) -> bool:
+        """Whether there is something to launch directly; never so where kernels are interpreted."""
+        return self._compiled is not None
 
     def __call__(self, grid: tuple[int, int, int], *arguments: Any) -> None:
         """Launch on the current stream; the first call compiles."""
@@ -34,7 +42,16 @@ class Kernel:
             # Interpreted, there is nothing to keep and this stays None.
             self._compiled = self._function[grid](*arguments, **self._constants, **self._options)
         else:
-            self._compiled[grid](*arguments, *self._values)
+            self._compiled[grid](*arguments, *self.values)
+
+    def entry(self) -> tuple[Any, Any, Any]:
+        """Triton's launcher of what was compiled, the loaded function and its packed metadata.
+
+        ``launcher(x, y, z, stream, function, metadata, launch_metadata, enter_hook, exit_hook, *arguments)``
+        launches; a pointer may be an address.
+        """
+        compiled = self._compiled
+        return compiled.run, compiled.function, compiled.packed_metadata
 
 
 Kernels = dict[str, Kernel]

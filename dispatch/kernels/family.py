@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from dispatch.config import MoeConfig, Problem
-from dispatch.kernels.compiled import Kernels
+from dispatch.kernels.call import Call
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,12 @@ class Family(Protocol):
     def launches(self, problem: Problem) -> int:
         """Kernel launches of a call."""
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, call: Call) -> None:
         """Enqueue the call on the current stream; its last kernel writes ``tensors.out``.
 
-        ``kernels`` is empty at the first call and belongs to calls of this problem, this configuration and
-        tensors of one layout: a family may keep in it what it compiled.
+        Workspaces and launches of compiled kernels go through ``call``, so that later calls of tensors of
+        one layout can be replayed without the family; what is launched past it makes a call unrepeatable,
+        unless nothing is launched through it.
 
         No host synchronisation, no search, and a launch shape that depends on the problem alone. Floating
         point is summed in a fixed order.

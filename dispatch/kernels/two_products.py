@@ -17,7 +17,7 @@ import triton
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
-from dispatch.kernels.compiled import Kernels
+from dispatch.kernels.call import Call
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.rows import combine, quantize_rows
 from dispatch.kernels.schedule import Schedule, build_schedule
@@ -68,7 +68,7 @@ class TwoProducts:
         tensors: MoeTensors,
         problem: Problem,
         config: MoeConfig,
-        kernels: Kernels,  # noqa: ARG002
+        call: Call,  # noqa: ARG002 - its launches are Triton's own, and nothing is replayed
     ) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
         interpret = problem.device.interpreted

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dispatch.config import Problem
 from dispatch.device import device_facts, out_of_range_flag
+from dispatch.kernels.call import Call
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper import plan as plan_module
 from dispatch.kernels.hopper.plan import Plan, build_plan
@@ -40,7 +41,7 @@ def plan_of(
     tensors = MoeTensors(
         x.to(device), nothing, nothing, nothing, ids.to(device), nothing, nothing, flag, nothing
     )
-    return build_plan(tensors, problem, block_m, {}, halves=halves)
+    return build_plan(tensors, problem, block_m, Call({}, device), halves=halves)
 
 
 def check(ids: torch.Tensor, experts: int, block_m: int, device: torch.device, *, halves: bool) -> None:

@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 
 from dispatch.config import Problem
-from dispatch.kernels.compiled import Kernel, Kernels
+from dispatch.kernels.call import Call
+from dispatch.kernels.compiled import Kernel
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.launch import overlap, wait
 from dispatch.kernels.tile import narrow, widen
@@ -17,16 +18,14 @@ from dispatch.limits import check_grid
 _MOST_COLUMNS = 1024
 
 
-def combine(down: torch.Tensor, tensors: MoeTensors, problem: Problem, kernels: Kernels) -> None:
+def combine(down: torch.Tensor, tensors: MoeTensors, problem: Problem, call: Call) -> None:
     """``out[t] = sum_j down[t * k + j]`` over the choices with a valid id, always in the order of j."""
     block = min(_MOST_COLUMNS, triton.next_power_of_2(problem.hidden))
     column_blocks = triton.cdiv(problem.hidden, block)
-    kernel = kernels.get("combine")
-    if kernel is None:
-        constants = {"TOP_K": problem.top_k, "BLOCK": block, "INTERPRET": problem.device.interpreted}
-        kernel = Kernel(combine_kernel, constants, num_warps=4, **overlap(problem.device))
-        kernels["combine"] = kernel
-    kernel(
+    constants = {"TOP_K": problem.top_k, "BLOCK": block, "INTERPRET": problem.device.interpreted}
+    call.kernel("combine", lambda: Kernel(combine_kernel, constants, num_warps=4, **overlap(problem.device)))
+    call.launch(
+        "combine",
         (check_grid(problem.tokens * column_blocks, "combine"), 1, 1),
         *(down, tensors.topk_ids, tensors.out, tensors.out.stride(0)),
         *(problem.hidden, problem.experts, column_blocks),

@@ -24,7 +24,8 @@ import triton
 import triton.language as tl
 
 from dispatch.config import Problem
-from dispatch.kernels.compiled import Kernel, Kernels
+from dispatch.kernels.call import Call
+from dispatch.kernels.compiled import Kernel
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.launch import signal
 from dispatch.kernels.hopper.limbs import row_to_limbs
@@ -65,7 +66,7 @@ def limbs_of(problem: Problem) -> int:
 
 
 def build_plan(
-    tensors: MoeTensors, problem: Problem, block_m: int, kernels: Kernels, *, halves: bool = False
+    tensors: MoeTensors, problem: Problem, block_m: int, call: Call, *, halves: bool = False
 ) -> Plan:
     """Sort the slots by expert into padded tiles of ``block_m`` rows, and quantise x where weights are int8.
 
@@ -77,29 +78,28 @@ def build_plan(
     most_tiles = triton.next_power_of_2(max_tiles)
     # One program compares every tile with every expert, in one tensor.
     few = problem.slots <= _MANY_SLOTS and not halves and most_tiles * bins <= tl.TRITON_MAX_TENSOR_NUMEL
-    kernel = kernels.get("plan")
-    if kernel is None:
-        constants = {
-            "FEW": few,
-            "MOST_TILES": most_tiles if few else 1,
-            "BLOCK_M": block_m,
-            "HALVES": halves,
-            "BINS": bins,
-            "STEP": min(_MOST_SLOTS_A_STEP, max(64, triton.next_power_of_2(problem.slots))),
-            "TILE_STEP": _TILES_A_STEP,
-            "LIMBS": limbs,
-            "BLOCK_H": triton.next_power_of_2(problem.hidden),
-            "INTERPRET": problem.device.interpreted,
-        }
-        kernel = kernels["plan"] = Kernel(plan_kernel, constants, num_warps=8)
-    rows = torch.empty(max_tiles * block_m, dtype=torch.int32, device=x.device)
-    tiles = torch.empty(max_tiles + problem.experts, dtype=torch.int32, device=x.device)
-    x_scale = torch.empty(problem.tokens, dtype=torch.float32, device=x.device)
+    constants = {
+        "FEW": few,
+        "MOST_TILES": most_tiles if few else 1,
+        "BLOCK_M": block_m,
+        "HALVES": halves,
+        "BINS": bins,
+        "STEP": min(_MOST_SLOTS_A_STEP, max(64, triton.next_power_of_2(problem.slots))),
+        "TILE_STEP": _TILES_A_STEP,
+        "LIMBS": limbs,
+        "BLOCK_H": triton.next_power_of_2(problem.hidden),
+        "INTERPRET": problem.device.interpreted,
+    }
+    call.kernel("plan", lambda: Kernel(plan_kernel, constants, num_warps=8))
+    rows = call.empty((max_tiles * block_m,), torch.int32)
+    tiles = call.empty((max_tiles + problem.experts,), torch.int32)
+    x_scale = call.empty((problem.tokens,), torch.float32)
     quantized = x
     if limbs:
-        quantized = torch.empty((problem.tokens * limbs, problem.hidden), dtype=torch.int8, device=x.device)
+        quantized = call.empty((problem.tokens * limbs, problem.hidden), torch.int8)
     planners = 1 if few else problem.experts
-    kernel(
+    call.launch(
+        "plan",
         (planners + (problem.tokens if limbs else 0), 1, 1),
         *(tensors.topk_ids, rows, tiles, tensors.out_of_range, x, x.stride(0), quantized, x_scale),
         *(problem.slots, max_tiles, problem.experts, problem.hidden),

@@ -21,6 +21,7 @@ import triton.language as tl
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.call import Call
 from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.combine import combine
@@ -61,31 +62,31 @@ class Stream:
         """Plan, two products, sum."""
         return 4
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, call: Call) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
-        if not kernels:
-            kernels.update(_kernels(tensors, problem, config))
-        plan = build_plan(tensors, problem, config.block_m, kernels)
+        call.kernels(lambda: _kernels(tensors, problem, config))
+        plan = build_plan(tensors, problem, config.block_m, call)
         limbs = max(1, plan.limbs)
         padded = plan.max_tiles * config.block_m
         groups = problem.intermediate // GROUP
-        x = tensors.x
-        activated = x.new_empty(
-            (padded * limbs, problem.intermediate), dtype=torch.int8 if plan.limbs else x.dtype
+        activated = call.empty(
+            (padded * limbs, problem.intermediate), torch.int8 if plan.limbs else tensors.x.dtype
         )
-        activated_scale = x.new_empty((padded, groups), dtype=torch.float32) if plan.limbs else plan.x_scale
-        down = x.new_empty((problem.slots, problem.hidden))
-        kernels["gate_up"](
+        activated_scale = call.empty((padded, groups), torch.float32) if plan.limbs else plan.x_scale
+        down = call.empty((problem.slots, problem.hidden), tensors.x.dtype)
+        call.launch(
+            "gate_up",
             (plan.max_tiles * groups, 1, 1),
             *(plan.x, plan.x.stride(0), plan.x_scale, tensors.w13, tensors.w13.stride(0), tensors.w13_scale),
             *(activated, activated_scale, plan.rows, plan.tiles),
         )
-        kernels["down"](
+        call.launch(
+            "down",
             (plan.max_tiles * (problem.hidden // config.down.block_n), 1, 1),
             *(activated, activated_scale, tensors.w2, tensors.w2.stride(0), tensors.w2_scale),
             *(tensors.topk_weights, down, plan.rows, plan.tiles),
         )
-        combine(down, tensors, problem, kernels)
+        combine(down, tensors, problem, call)
 
 
 def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernels:

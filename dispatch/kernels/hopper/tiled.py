@@ -22,6 +22,7 @@ import triton.language as tl
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.call import Call
 from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.combine import combine
@@ -61,31 +62,33 @@ class Tiled:
         """Plan, two products, sum; with int8 weights one more between the products."""
         return 5 if problem.precision.int8_weights else 4
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, call: Call) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
-        if not kernels:
-            kernels.update(_kernels(tensors, problem, config))
-        plan = build_plan(tensors, problem, config.block_m, kernels, halves=True)
+        call.kernels(lambda: _kernels(tensors, problem, config))
+        plan = build_plan(tensors, problem, config.block_m, call, halves=True)
         padded = plan.max_tiles * config.block_m
-        x = tensors.x
-        activated = x.new_empty((padded, problem.intermediate))
+        activated = call.empty((padded, problem.intermediate), tensors.x.dtype)
         rows, row_scale = activated, plan.x_scale
-        kernels["gate_up"](
+        call.launch(
+            "gate_up",
             (plan.max_tiles * (problem.intermediate // config.gate_up.block_n), 1, 1),
             *(plan.x, plan.x.stride(0), plan.x_scale, tensors.w13, tensors.w13.stride(0), tensors.w13_scale),
             *(activated, plan.rows, plan.tiles, plan.max_tiles),
         )
         if plan.limbs:
-            rows = x.new_empty((padded * plan.limbs, problem.intermediate), dtype=torch.int8)
-            row_scale = x.new_empty(padded, dtype=torch.float32)
-            kernels["to_limbs"]((check_grid(padded, "to_limbs"), 1, 1), activated, rows, row_scale, plan.rows)
-        down = x.new_empty((problem.slots, problem.hidden))
-        kernels["down"](
+            rows = call.empty((padded * plan.limbs, problem.intermediate), torch.int8)
+            row_scale = call.empty((padded,), torch.float32)
+            call.launch(
+                "to_limbs", (check_grid(padded, "to_limbs"), 1, 1), activated, rows, row_scale, plan.rows
+            )
+        down = call.empty((problem.slots, problem.hidden), tensors.x.dtype)
+        call.launch(
+            "down",
             (plan.max_tiles * (problem.hidden // config.down.block_n), 1, 1),
             *(rows, row_scale, tensors.w2, tensors.w2.stride(0), tensors.w2_scale),
             *(tensors.topk_weights, down, plan.rows, plan.tiles, plan.max_tiles),
         )
-        combine(down, tensors, problem, kernels)
+        combine(down, tensors, problem, call)
 
 
 def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernels:

@@ -21,6 +21,7 @@ import triton.language as tl
 
 from dispatch import tables
 from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.kernels.call import Call
 from dispatch.kernels.compiled import Kernel, Kernels
 from dispatch.kernels.family import MoeTensors
 from dispatch.kernels.hopper.launch import interpreted_blocks, overlap, prefetch, refuses, signal, wait
@@ -62,18 +63,19 @@ class Vector:
         """Two."""
         return 2
 
-    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, kernels: Kernels) -> None:
+    def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, call: Call) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
-        if not kernels:
-            kernels.update(_kernels(tensors, problem, config))
+        call.kernels(lambda: _kernels(tensors, problem, config))
         x, out = tensors.x, tensors.out
-        activated = x.new_empty((problem.slots, problem.intermediate), dtype=torch.float32)
-        kernels["gate_up"](
+        activated = call.empty((problem.slots, problem.intermediate), torch.float32)
+        call.launch(
+            "gate_up",
             (problem.slots * (problem.intermediate // config.gate_up.block_n), 1, 1),
             *(x, x.stride(0), tensors.w13, tensors.w13.stride(0), tensors.w13_scale),
             *(tensors.topk_ids, tensors.out_of_range, activated),
         )
-        kernels["down"](
+        call.launch(
+            "down",
             (problem.hidden // config.down.block_n, problem.tokens, 1),
             *(activated, tensors.w2, tensors.w2.stride(0), tensors.w2_scale),
             *(tensors.topk_ids, tensors.topk_weights, out, out.stride(0)),
