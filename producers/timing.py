@@ -14,7 +14,9 @@ eager (CUDA)
 eager (CPU, Triton's interpreter)
     Wall clock around one call.
 
-On CUDA a call begins with two executions that are not timed: the card has just worked for another process.
+On CUDA a call begins with executions that are not timed: the card has just worked for another process, and
+so have the caches and clocks of the host. A replay needs two; an eager call, whose host cost is in the time,
+some more, made exactly as the timed ones are. Python collects no garbage in between, as in ``timeit``.
 The L2 cache is flushed before every CUDA sample by reading a buffer larger than it, outside the timed
 region: reading leaves clean lines behind, where a flush by writing leaves up to the whole cache dirty, and
 the timed execution then pays for writing it back (5 to 8 us here on an H200). Memory is poisoned with NaN before the last sample of a call, outside the timed region too, so
@@ -24,6 +26,7 @@ that the output which is checked afterwards was written by a timed execution.
 from __future__ import annotations
 
 import ctypes
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +40,7 @@ from producers.verify import fill_nan, poison
 
 _LEAST_FLUSH_BYTES = 256 << 20
 _WARM_UPS = 2
+_EAGER_WARM_UPS = 6
 _US_PER_MS = 1e3
 _US_PER_S = 1e6
 # CUgraphNodeType of cuda.h: what is executed on the device; the rest are empty, event and host nodes.
@@ -114,13 +118,14 @@ class Eager(Timer):
     def sample(self, samples: int) -> list[float]:
         """See the module."""
         cuda, self.sampled = self.device.type == "cuda", True
-        for _ in range(_WARM_UPS if cuda else 0):
-            self.launch()
         times = []
-        for left in range(samples, 0, -1):
-            if left == 1:
-                self._poison()
-            times.append(self._one_cuda() if cuda else self._one_cpu())
+        with _no_garbage_collection():
+            for _ in range(_EAGER_WARM_UPS if cuda else 0):
+                self._one_cuda()
+            for left in range(samples, 0, -1):
+                if left == 1:
+                    self._poison()
+                times.append(self._one_cuda() if cuda else self._one_cpu())
         return times
 
     def _one_cuda(self) -> float:
@@ -216,6 +221,18 @@ def _captured(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any 
             yield
         finally:
             graph.capture_end()
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep Python's cycle collector from running inside a timed call."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def count_launches(graph: torch.cuda.CUDAGraph) -> int | None:
