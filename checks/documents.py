@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,10 @@ def new_command(
     def work() -> int:
         from checks.claims import new  # noqa: PLC0415
 
-        print(new(query, place(db, project).db))
+        written = new(query, place(db, project).db)
+        print(written.sentence)
+        if written.note:
+            print(f"note: {written.note}", file=sys.stderr)
         return 0
 
     finish(work)

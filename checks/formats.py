@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -22,9 +23,12 @@ def text(gate: GateResult) -> str:
 
 def summary(gate: GateResult) -> str:
     """Return the counts in one line."""
-    counts = [f"{gate.count(s)} {s.value if s is not Status.HOLDS else 'hold'}" for s in Status]
+    rules = sum(gate.count(s) for s in Status)
+    counts = [f"{gate.count(Status.HOLDS)} of {rules} rules hold"]
+    counts += [f"{gate.count(s)} {s.value}" for s in Status if s is not Status.HOLDS]
     idle = f"; no rows for: {', '.join(gate.not_applicable)}" if gate.not_applicable else ""
-    return f"checks: {', '.join(counts)}, {len(gate.warnings)} warnings{idle}"
+    said = f"; {gate.sentences}" if gate.sentences is not None else ""
+    return f"checks: {', '.join(counts)}, {len(gate.warnings)} warnings{said}{idle}"
 
 
 def _text_lines(result: RuleResult) -> Iterator[str]:
@@ -48,6 +52,7 @@ def as_dict(gate: GateResult) -> dict[str, Any]:
         "status": gate.status.value,
         "counts": {s.value: gate.count(s) for s in Status} | {"warnings": len(gate.warnings)},
         "not_applicable": list(gate.not_applicable),
+        "sentences": asdict(gate.sentences) if gate.sentences is not None else None,
         "rules": [
             {
                 "id": r.rule.id,

@@ -23,11 +23,33 @@ EXIT_CODES = {Status.HOLDS: 0, Status.FALSE: 1, Status.UNJUDGED: 3}
 
 
 @dataclass(frozen=True)
+class Sentences:
+    """How many sentences of the documents hold; those that only quote or are waived prove nothing."""
+
+    bound: int
+    hold: int
+    quoted: int = 0
+    waived: int = 0
+
+    def __str__(self) -> str:
+        """Return the counts in words."""
+        verb = "holds" if self.hold == 1 else "hold"
+        shown = f"{self.hold} of {self.bound} sentence{'' if self.bound == 1 else 's'} {verb}"
+        return shown + "".join(
+            f", {count} {what}" for count, what in ((self.quoted, "quoted"), (self.waived, "waived")) if count
+        )
+
+
+@dataclass(frozen=True)
 class GateResult:
-    """What every rule came to, and the suites that had nothing to look at."""
+    """What every rule came to, the suites that had nothing to look at, and what became of the sentences.
+
+    ``sentences`` is None where no document was looked at.
+    """
 
     results: tuple[RuleResult, ...]
     not_applicable: tuple[str, ...]
+    sentences: Sentences | None = None
 
     @property
     def errors(self) -> tuple[RuleResult, ...]:
@@ -92,10 +114,11 @@ def run(
     suites: Sequence[Suite],
     validate: Validate,
     not_applicable: Sequence[str] = (),
+    sentences: Sentences | None = None,
 ) -> GateResult:
     """Judge every rule of ``suites`` over ``con``."""
     results = tuple(judge_rule(con, rule, validate) for suite in suites for rule in suite.rules)
-    return GateResult(results, tuple(not_applicable))
+    return GateResult(results, tuple(not_applicable), sentences)
 
 
 def judge_rule(con: duckdb.DuckDBPyConnection, rule: Rule, validate: Validate) -> RuleResult:

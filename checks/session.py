@@ -90,9 +90,11 @@ class Session:
         self._read_receipt(receipt)
         unbound = () if _documents_are_named(self.project) else ("claims",)
         chosen, idle = gates.choose(self.con, suites, without=unbound)
+        sentences = None
         if any(s.name == "claims" for s in chosen):
             self.scan_claims()
-        return gates.run(self.con, chosen, self.validate, idle)
+            sentences = self._sentences()
+        return gates.run(self.con, chosen, self.validate, idle, sentences)
 
     def scan_claims(self) -> None:
         """Scan the project's documents into the table ``claims``."""
@@ -102,6 +104,22 @@ class Session:
         columns = [*CLAIM_COLUMNS, "hint"]
         types = ", ".join(f"{c} {CLAIM_TYPES.get(c, 'VARCHAR')}" for c in columns)
         self._table("claims", types, [tuple(row[c] for c in columns) for row in found])
+
+    def _sentences(self) -> gates.Sentences:
+        """Count the sentences of the last scan; one with several bindings holds if all of them do."""
+        counts = self.con.execute(
+            """
+            SELECT count(*) FILTER (WHERE proves), count(*) FILTER (WHERE proves AND holds),
+                count(*) FILTER (WHERE quotes), count(*) FILTER (WHERE waives)
+            FROM (
+                SELECT bool_or(verdict NOT IN ('quoted', 'waived')) AS proves,
+                    bool_and(judged IS NOT DISTINCT FROM TRUE) AS holds,
+                    bool_or(verdict = 'quoted') AS quotes, bool_or(verdict = 'waived') AS waives
+                FROM claims WHERE verdict <> 'scanned' GROUP BY document, sentence
+            )
+            """
+        ).fetchone()
+        return gates.Sentences(*(counts or (0, 0)))
 
     def claims(self) -> list[dict[str, Any]]:
         """Return the claims of the last scan, without the rows that stand for whole documents."""

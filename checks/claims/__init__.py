@@ -10,7 +10,7 @@
 
 from checks.claims.fix import Rewrite, fix
 from checks.claims.model import Claim, ClaimsResult, Kind, Verdict
-from checks.claims.new import new
+from checks.claims.new import NewClaim, new
 from checks.claims.scan import scan
 
-__all__ = ["Claim", "ClaimsResult", "Kind", "Rewrite", "Verdict", "fix", "new", "scan"]
+__all__ = ["Claim", "ClaimsResult", "Kind", "NewClaim", "Rewrite", "Verdict", "fix", "new", "scan"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Any
 
 from checks.claims import scope
 from checks.claims.lexicon import Lexicon
-from checks.claims.macros import Call
+from checks.claims.macros import MACROS, Call
 from checks.claims.model import Verdict
 from checks.claims.sandbox import Row, Sandbox
 
@@ -56,40 +57,87 @@ class Evidence:
 
     def unknown(self, call: Call, rows: tuple[Row, ...]) -> Outcome:
         """Why a macro gives NULL: a cell that is there but cannot be judged makes the claim stale, hence false."""
-        if call.macro.evidence == "published" and call.name == "published_beats":
-            found = self.sandbox.rows(f"SELECT count(DISTINCT cell_key) FROM {_points(call)}")[0][0]
-            return Outcome(
-                Verdict.UNJUDGED,
-                f"published figures cover {found} of {call.get('expected') or 'an unknown number of'} cells, and support it there"
-                if found
-                else "no published figures cover it",
-                rows,
+        if call.macro.evidence == "published":
+            return self._unknown_published(call, rows)
+        if "cells" in call.macro.parameters:
+            return self._unknown_race(call, rows)
+        return Outcome(Verdict.UNJUDGED, self._nothing_known(call), rows)
+
+    def _unknown_published(self, call: Call, rows: tuple[Row, ...]) -> Outcome:
+        if call.name != "published_beats":
+            return Outcome(Verdict.UNJUDGED, f"the lake holds no evidence for {call.sql()[7:]}", rows)
+        found = self.sandbox.rows(f"SELECT count(DISTINCT cell_key) FROM {_points(call)}")[0][0]
+        return Outcome(
+            Verdict.UNJUDGED,
+            f"published figures cover {found} of {call.get('expected') or 'an unknown number of'} cells, and support it there"
+            if found
+            else "no published figures cover it",
+            rows,
+        )
+
+    def _unknown_race(self, call: Call, rows: tuple[Row, ...]) -> Outcome:
+        if call.name in {"wins", "wins_count", "cells"} and not call.get("rivals"):
+            reasons = self.sandbox.rows(
+                f"SELECT cell_id, timing_mode, outcome_text FROM {_source(call, 'claim_cells')} "
+                "WHERE NOT decisive ORDER BY ALL LIMIT 1"
             )
-        if "cells" in call.macro.parameters and call.macro.evidence == "measured":
+        else:
             table = (
                 "claim_pairs" if "opponent" in call.macro.parameters or call.get("rivals") else "claim_times"
             )
-            if call.name in {"wins", "wins_count", "cells"} and not call.get("rivals"):
-                reasons = self.sandbox.rows(
-                    f"SELECT cell_id, timing_mode, outcome_text FROM {_source(call, 'claim_cells')} "
-                    "WHERE NOT decisive ORDER BY ALL LIMIT 1"
-                )
-            else:
-                reasons = self.sandbox.rows(
-                    f"SELECT cell_id, timing_mode, reason FROM {_source(call, table)} "
-                    "WHERE reason IS NOT NULL ORDER BY ALL LIMIT 1"
-                )
-            if reasons:
-                cell, mode, reason = reasons[0]
-                return Outcome(Verdict.FALSE, f"stale: {cell} ({mode}) is {reason}", rows)
-            if len(scope.selected(call, self.lexicon)) > 1:
-                several = len(scope.selected(call, self.lexicon))
-                return Outcome(
-                    Verdict.REJECTED,
-                    f"{call.name} is about one cell and mode, the query selects {several}",
-                    rows,
-                )
+            reasons = self.sandbox.rows(
+                f"SELECT cell_id, timing_mode, reason FROM {_source(call, table)} "
+                "WHERE reason IS NOT NULL ORDER BY ALL LIMIT 1"
+            )
+        if reasons:
+            cell, mode, reason = reasons[0]
+            return Outcome(Verdict.FALSE, f"stale: {cell} ({mode}) is {reason}", rows)
+        several = len(scope.selected(call, self.lexicon))
+        if several > 1:
+            return Outcome(
+                Verdict.REJECTED,
+                f"{call.name} is about one cell and mode, the query selects {several}{_over_several(call)}",
+                rows,
+            )
         return Outcome(Verdict.UNJUDGED, f"the lake holds no evidence for {call.sql()[7:]}", rows)
+
+    def _nothing_known(self, call: Call) -> str:
+        """Why a macro of the gate, of decode or of served engines gives NULL."""
+        match call.macro.domain:
+            case "serving":
+                return self._no_serving(call)
+            case "decode":
+                known = sorted(r[0] for r in self.sandbox.rows("SELECT DISTINCT config FROM decode_steps"))
+                what, asked = "decode in a model", [call.get("entrant"), call.get("opponent")]
+            case _:
+                known = sorted(self.lexicon.configurations)
+                what, asked = "the gate", [call.get("configuration")]
+        if not known:
+            return f"the lake holds nothing of {what}"
+        absent = [a for a in asked if a is not None and a not in known]
+        if not absent:
+            return f"{what} knows {' and '.join(a for a in asked if a)}, and not as one number or in one run"
+        return f"{what} knows no {absent[0]}: there are {', '.join(known)}"
+
+    def _no_serving(self, call: Call) -> str:
+        engine, load = call.get("entrant"), call.get("concurrency")
+        loads = self.sandbox.rows(
+            "SELECT DISTINCT max_concurrency FROM serving_runs WHERE evidence = 'measured' AND status = 'passed' "
+            f"AND engine = {_literal(engine)} AND max_concurrency IS NOT NULL ORDER BY 1"
+        )
+        known = [str(r[0]) for r in loads]
+        if not known:
+            return f"no served run of {engine} was measured and passed"
+        if load not in known:
+            return f"{engine} was not served at concurrency {load}, only at {', '.join(known)}"
+        if call.name == "cost_per_m_output_tokens":
+            return f"the lake has no single price of an hour for {engine}, or its served runs differ in their setup"
+        return f"the served runs of {engine} at concurrency {load} differ in client, version, device, model or lengths"
+
+    def misspelt(self, names: Iterable[str]) -> str:
+        """Return which known names the unknown ones of ``names`` may be meant for, as the end of a sentence."""
+        meant = [(name, self.lexicon.meant(name)) for name in names]
+        return "".join(f"; did you mean '{m}' where the query says '{name}'?" for name, m in meant if m)
 
     def contradiction(self, call: Call) -> str:
         """The cell that contradicts a comparison the most."""
@@ -129,6 +177,16 @@ def _source(call: Call, table: str) -> str:
     if table == "claim_times":
         return f"claim_times({_literal(call.get('entrant'))}, {tail}"
     return f"claim_pairs({_literal(call.get('entrant'))}, {_literal(call.get('opponent') or call.get('rivals'))}, {tail}"
+
+
+def _over_several(call: Call) -> str:
+    """Which macros give one number, or both ends, for several cells, as the end of a sentence."""
+    others = [
+        name
+        for name in (f"{call.name}_range", call.name.replace("_us", "_range_us"), f"geomean_{call.name}")
+        if name in MACROS and name != call.name
+    ]
+    return f": name one cell and mode, or use {' or '.join(dict.fromkeys(others))}" if others else ""
 
 
 def _points(call: Call) -> str:

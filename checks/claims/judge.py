@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from checks.claims import reading, scope
@@ -40,6 +40,8 @@ _PER = re.compile(
 _COMPARED = re.compile(
     r"[ ](?:less|more|fewer|extra|longer|shorter|ahead|behind|slower|faster|better|worse)\b", re.IGNORECASE
 )
+# A text of a hand-written query, which may be a contestant's name.
+_TEXT = re.compile(r"'([\w.-]+)'")
 # How a hand-written query says what its column is in.
 _COLUMN_UNITS = (
     ("tokens_per_s", "tokens/s"), ("requests_per_s", "requests/s"), ("tb_per_s", "TB/s"), ("gb_per_s", "GB/s"), ("tflop_per_s", "TFLOP/s"),
@@ -87,16 +89,22 @@ class Judge:
             call = parse_call(bound.query)
             if call is None:
                 return self._hand_written(bound, number=number)
-            if number == (call.macro.unit == "bool"):
-                form = "'= SELECT ...' behind a number" if not number else "'claim: SELECT ...'"
-                return Outcome(Verdict.REJECTED, f"{call.name} is bound by {form}")
-            return self._number(bound, call) if number else self._statement(bound, call)
+            return self._typed(bound, call, number=number)
         except (MalformedCallError, QueryRefusedError) as error:
             return Outcome(Verdict.REJECTED, str(error))
         except QueryBrokeError as error:
             return Outcome(Verdict.UNJUDGED, str(error))
 
     # ---- typed macros ----------------------------------------------------------------------------------------
+
+    def _typed(self, bound: Bound, call: Call, *, number: bool) -> Outcome:
+        if number == (call.macro.unit == "bool"):
+            form = "'= SELECT ...' behind a number" if not number else "'claim: SELECT ...'"
+            return Outcome(Verdict.REJECTED, f"{call.name} is bound by {form}")
+        outcome = self._number(bound, call) if number else self._statement(bound, call)
+        if outcome.verdict is Verdict.HOLDS:
+            return outcome
+        return replace(outcome, reason=f"{outcome.reason}{self.evidence.misspelt(call.everybody)}")
 
     def _statement(self, bound: Bound, call: Call) -> Outcome:
         answer = self.sandbox.ask(bound.query)
@@ -237,7 +245,8 @@ class Judge:
         if why := self.sandbox.why_it_proves_nothing(bound.query):
             return Outcome(Verdict.REJECTED, why, answer.rows)
         if not answer.rows:
-            return Outcome(Verdict.UNJUDGED, "the query returns no rows; there is no evidence")
+            typo = self.evidence.misspelt(_TEXT.findall(bound.query))
+            return Outcome(Verdict.UNJUDGED, f"the query returns no rows; there is no evidence{typo}")
         if any(row[0] is None for row in answer.rows):
             return Outcome(Verdict.UNJUDGED, "the query returns NULL: unknown", answer.rows)
         if not number:

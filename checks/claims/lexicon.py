@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -142,6 +143,27 @@ class Lexicon:
             if touches_right and not touches_left and not _COMMON.fullmatch(match["left"]):
                 return match["left"]
         return None
+
+    def configurations_of(self, patterns: str) -> list[str]:
+        """Return the gate's configurations that ``patterns`` (globs with commas) select, sorted.
+
+        '*' is every candidate; what stock is compared with itself or with float32 is named in full.
+        """
+        globs = [p.strip() for p in patterns.split(",")]
+        return sorted(
+            c
+            for c in self.configurations
+            if c in globs or (not c.startswith("stock_") and any(fnmatchcase(c, g) for g in globs))
+        )
+
+    def meant(self, name: str) -> str | None:
+        """Return the known name that the unknown ``name`` may be a misspelling of; None for a known one."""
+        known = self.contestants | self.configurations
+        if name in known or name in _KNOWN:
+            return None
+        spellings = {k.lower(): k for k in sorted(known)}
+        close = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=0.7)
+        return spellings[close[0]] if close else None
 
     def names_somebody(self, text: str) -> bool:
         """Whether ``text`` speaks of a contestant without naming one."""

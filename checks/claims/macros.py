@@ -110,6 +110,11 @@ class Call:
         """Return the contestants of an argument; several are separated by commas."""
         return tuple(part.strip() for part in (self.get(parameter) or "").split(",") if part.strip())
 
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        """Every contestant, engine or configuration that the arguments name."""
+        return tuple(n for p in ("entrant", "opponent", "rivals", "configuration") for n in self.names(p))
+
     def sql(self, name: str = "", **changed: str | None) -> str:
         """Return the call as SQL, of another macro or with other arguments; arguments it does not take are left out."""
         macro = MACROS[name or self.name]

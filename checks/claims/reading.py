@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from checks.claims.lexicon import Lexicon
 from checks.claims.macros import Call
@@ -29,10 +28,12 @@ _MEASURES = {
     "serving": {"time", "throughput", "ttft", "cost", "serving"},
     "gate": {"accuracy"},
 }
-_CONCURRENCY = re.compile(
+CONCURRENCY = re.compile(
     r"concurrency(?: of| =|:)? (\d+)|(\d+) (?:concurrent|parallel|clients?|users?|requests? at (?:a time|once))",
     re.IGNORECASE,
 )
+# Words of a configuration's name that every sentence about the gate has.
+_UNSPECIFIC = frozenset({"stock", "vs"})
 _BACKWARDS = {Relation.SLOWER, Relation.AS_LONG}
 
 
@@ -130,7 +131,7 @@ def _foreign(call: Call, clause: Clause, lexicon: Lexicon) -> str | None:  # noq
         return f"'{word}': every cell of the lake is measured on one card"
     if domain == "race" and (word := vague(said)):
         return f"'{word}' is no number of tokens"
-    if domain == "serving" and {n for pair in _CONCURRENCY.findall(said) for n in pair if n} != {
+    if domain == "serving" and {n for pair in CONCURRENCY.findall(said) for n in pair if n} != {
         call.get("concurrency")
     }:
         return f"the sentence has to say concurrency {call.get('concurrency')}, and no other"
@@ -139,16 +140,16 @@ def _foreign(call: Call, clause: Clause, lexicon: Lexicon) -> str | None:  # noq
 
 def _configuration(pattern: str, text: str, lexicon: Lexicon) -> str | None:
     """The gate's configuration is named by its words: 'auto int8_w8a8' for auto_int8_w8a8."""
-    chosen = [c for c in lexicon.configurations if any(fnmatchcase(c, p.strip()) for p in pattern.split(","))]
+    chosen = lexicon.configurations_of(pattern)
     if not chosen:
         return None  # the query finds no evidence
     said = set(re.findall(r"[a-z0-9]+", text.lower()))
-    words = {c: set(c.lower().split("_")) for c in lexicon.configurations}
+    words = {c: set(c.lower().split("_")) - _UNSPECIFIC for c in lexicon.configurations}
     named = set[str]().union(*(words[c] for c in chosen))
-    everything = len(chosen) == len(lexicon.configurations) > 1
+    everything = len(chosen) == len(lexicon.configurations_of("*")) > 1
     if not everything and not named <= said:
-        return f"the sentence has to name {', '.join(sorted(chosen))}"
-    foreign = set[str]().union(*(words[c] for c in lexicon.configurations)) - named
+        return f"the sentence has to name {', '.join(chosen)}"
+    foreign = set[str]().union(*words.values()) - named
     return f"the sentence names '{min(foreign & said)}', the query does not" if foreign & said else None
 
 

@@ -108,14 +108,19 @@ class Scanner:
             default=-1,
         )
 
-        def finding(what: str) -> Claim:
-            hint = suggest.binding(self.judge, span.clause)
+        def finding(what: str, number: Printed | None = None) -> Claim:
+            printed: tuple[Printed, ...] = ()
+            before = after = ""
+            if number is not None:
+                printed = (number,)
+                before, after = sentence.text[: number.start], sentence.text[number.end :]
+            hint = suggest.binding(self.judge, Bound("", span.clause, printed, before, after))
             return Claim(document, sentence.line, shown, Kind.NONE, "", Verdict.UNBOUND, what, (), hint)
 
         for number in _figures(sentence, span):
             if number.end > covered_to and number.start not in _bound_starts(sentence):
                 text = sentence.text[number.start : number.end]
-                yield finding(f"'{text}' is bound to nothing")
+                yield finding(f"'{text}' is bound to nothing", number)
         if any(_comparative_macro(m) for m in span.marks):
             return
         for c in self._statements(sentence, span):

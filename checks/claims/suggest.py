@@ -1,39 +1,105 @@
-"""What would bind a sentence, or the true statement next to a wrong one."""
+"""What would bind a sentence, or the true statement next to a wrong one. Only what holds is suggested."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
 from checks.claims import scope
-from checks.claims.judge import Judge
-from checks.claims.macros import Call, MalformedCallError, parse_call
-from checks.claims.reading import Clause
+from checks.claims.judge import Bound, Judge
+from checks.claims.macros import MACROS, Call, MalformedCallError, parse_call
+from checks.claims.model import Verdict
+from checks.claims.reading import CONCURRENCY
 from checks.claims.sandbox import QueryBrokeError, QueryRefusedError
 from checks.claims.wording import Relation, comparatives, roles
 
+_ELSEWHERE = "a figure that is not of this lake is marked <!-- quoted: source -->"
+_PLAINLY = "say who is ahead of whom and where; `checks new` writes such a sentence, bound, from a query"
+# What a printed unit may be a figure of, the most common first.
+_OF_UNIT = {
+    "x": ("speedup", "ratio", "geomean_speedup", "x_floor", "decode_speedup"),
+    "%": ("percent_faster", "agreement"),
+    "us": ("time_us",),
+    "ms": ("time_us", "ttft_ms"),
+    "s": ("time_us", "ttft_ms"),
+    "tokens/s": ("decode_tokens_per_second", "tokens_per_second"),
+    "cells": ("wins_count", "beats_count", "cells"),
+    "positions": ("positions",),
+    "USD": ("cost_per_m_output_tokens",),
+}
 
-def binding(judge: Judge, clause: Clause) -> str:
-    """Return the comment that would bind an unbound clause, as far as its words say what it is about."""
-    found = comparatives(clause.said)
-    first = found[0] if found else None
-    who = roles(clause.said, first, judge.lexicon)
-    said = scope.named(scope.Words(clause.said, clause.around), judge.lexicon)
+
+def binding(judge: Judge, unbound: Bound) -> str:
+    """Return the comment that would bind an unbound clause, tried against the lake.
+
+    Where none of those that its words suggest would hold: the nearest true statement, else what to do instead.
+    """
+    number = bool(unbound.printed)
+    tried = ""
+    for call in _candidates(judge, unbound):
+        tried = tried or call.sql()
+        outcome = judge.judge(replace(unbound, query=call.sql()), number=number)
+        if outcome.verdict is Verdict.HOLDS:
+            return f"bind it: <!-- {'=' if number else 'claim:'} {call.sql()} -->"
+    return nearest(judge, tried) or (_ELSEWHERE if number else _PLAINLY)
+
+
+def _candidates(judge: Judge, unbound: Bound) -> Iterator[Call]:
+    """Yield the typed calls that a clause's own words name."""
+    arguments = _arguments(judge, unbound)
+    for name in _macros(judge, unbound):
+        macro = MACROS[name]
+        given = {p: v for p, v in arguments.items() if p in macro.parameters}
+        if all(p in given for p in macro.parameters[: macro.required]):
+            yield Call(name, given)
+
+
+def _macros(judge: Judge, unbound: Bound) -> tuple[str, ...]:
+    said = unbound.clause.said
+    if unbound.printed:
+        return _OF_UNIT.get(unbound.printed[-1].unit or "", ())
+    first = next(iter(comparatives(said)), None)
+    if first is None:
+        return ()
+    who = roles(said, first, judge.lexicon)
+    if first.relation is Relation.WIN or (who.everyone and not who.objects):
+        return ("wins",)
+    return ("ties",) if first.relation in {Relation.TIE, Relation.AS_FAST} else ("beats",)
+
+
+def _arguments(judge: Judge, unbound: Bound) -> dict[str, str]:
+    """The arguments that the clause's words give, by parameter."""
+    clause, lexicon = unbound.clause, judge.lexicon
+    first = next(iter(comparatives(clause.said)), None)
+    who = roles(clause.said, first, lexicon)
+    ahead, behind = ",".join(who.subjects), ",".join(who.objects)
+    if first is not None and (first.relation is Relation.SLOWER) != first.passive:
+        ahead, behind = behind, ahead
+    says = scope.named(scope.Words(clause.said, clause.around), lexicon)
     cells = "/".join(
-        ",".join(sorted(said.get(d, {"*"}), key=lambda v: (len(v), v)))
+        ",".join(sorted(says.get(d, {"*"}), key=lambda v: (len(v), v)))
         for d in ("workload", "precision", "routing", "tokens")
     )
-    tail = "".join(
-        f", {parameter} := '{next(iter(said[dimension]))}'"
-        for dimension, parameter in (("timing_mode", "mode"), ("device", "device_name"))
-        if len(said.get(dimension, ())) == 1
-    )
-    subject = who.subjects[0] if who.subjects else "CONTESTANT"
-    rival = ",".join(who.objects) or "RIVAL"
-    if first is None:
-        return f"bind it: <!-- = SELECT time_us('{subject}', '{cells}'{tail}) -->, or mark it <!-- quoted: source -->"
-    if first.relation is Relation.WIN or (who.everyone and not who.objects):
-        return f"bind it: <!-- claim: SELECT wins('{subject}', '{cells}'{tail}) -->"
-    if (first.relation is Relation.SLOWER) != first.passive:
-        subject, rival = rival, subject
-    return f"bind it: <!-- claim: SELECT beats('{subject}', '{rival}', '{cells}'{tail}) -->"
+    words = set(re.findall(r"[a-z0-9]+", clause.said.lower()))
+    configurations = [
+        c for c in lexicon.configurations_of("*") if set(c.lower().split("_")) - {"stock", "vs"} <= words
+    ]
+    loads = {n for pair in CONCURRENCY.findall(clause.said) for n in pair if n}
+    arguments = {
+        "entrant": ahead,
+        "opponent": behind,
+        "cells": cells,
+        "mode": _only(says.get("timing_mode")),
+        "device_name": _only(says.get("device")),
+        "configuration": configurations[0] if len(configurations) == 1 else "",
+        "concurrency": _only(loads),
+    }
+    return {parameter: value for parameter, value in arguments.items() if value}
+
+
+def _only(values: frozenset[str] | set[str] | None) -> str:
+    return next(iter(values)) if values is not None and len(values) == 1 else ""
 
 
 def nearest(judge: Judge, query: str) -> str:

@@ -49,7 +49,9 @@ class TestRun:
     def test_0_everything_holds(self) -> None:
         done = checks("run")
         assert done.exit_code == 0
-        assert done.stdout.splitlines()[-1].startswith("checks: 20 hold, 0 false, 0 could not be judged")
+        assert done.stdout.splitlines()[-1].startswith(
+            "checks: 20 of 20 rules hold, 0 false, 0 could not be judged"
+        )
 
     def test_1_something_is_false(self) -> None:
         change(f"UPDATE winners SET outcome = 'incomplete', missing = 'vllm' WHERE cell_id = '{CELLS[0]}'")

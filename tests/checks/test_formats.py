@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from checks.formats import SHOWN, as_json, github, junit, text
-from checks.gate import GateResult
+from checks.gate import GateResult, Sentences
 from checks.model import Between, Finding, Rule, RuleResult, Severity, Status
 
 
@@ -37,8 +37,23 @@ def test_text(gate: GateResult) -> None:
         "UNJUDGED  race.c  no rows",
         "FALSE  claims.e  stale",
         "WARNING  race.d  throttled: 50%",
-        "checks: 1 hold, 2 false, 1 could not be judged, 1 warnings; no rows for: serving",
+        "checks: 1 of 4 rules hold, 2 false, 1 could not be judged, 1 warnings; no rows for: serving",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "words"),
+    [
+        (Sentences(8, 1), "1 of 8 sentences holds"),
+        (Sentences(1, 1, waived=1), "1 of 1 sentence holds, 1 waived"),
+        (Sentences(0, 0, quoted=3), "0 of 0 sentences hold, 3 quoted"),
+    ],
+)
+def test_the_summary_counts_sentences(sentences: Sentences, words: str) -> None:
+    gate = GateResult((result("claims.hold"),), ("serving",), sentences)
+    assert text(gate) == (
+        f"checks: 1 of 1 rules hold, 0 false, 0 could not be judged, 0 warnings; {words}; no rows for: serving"
+    )
 
 
 def test_text_counts_what_it_does_not_print() -> None:

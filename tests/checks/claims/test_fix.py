@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from checks.claims import fix, new, scan
+from checks.claims import fix, scan
 from checks.claims.model import Verdict
-from checks.claims.new import NewClaimError
 from checks.errors import ChecksError
 from tests.checks.claims.world import Oracle
 
@@ -103,36 +102,3 @@ def test_a_document_that_is_no_text_is_named(tmp_path: Path, world: tuple[Path, 
     (project(tmp_path, "x") / "README.md").write_bytes(b"dispatch \xff\xfe")
     with pytest.raises(ChecksError, match=r"README\.md is no UTF-8 text"):
         scan(tmp_path, world[1])
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        f"speedup('vllm', 'dispatch', '{CELL}', mode := 'graph')",
-        f"SELECT speedup('dispatch', 'vllm', '{CELL}', mode := 'eager')",
-        f"wins('dispatch', '{C}/bf16/*/1')",
-        f"wins('vllm', '{C}/*/zipf/128', rivals := 'dispatch,sglang')",
-        f"beats('dispatch', 'vllm', '{C}/*/*/1,16', mode := 'graph')",
-        f"time_us('vllm', '{C}/bf16/zipf/128', mode := 'eager')",
-        f"wins_count('dispatch', '{C}/bf16/*/*')",
-    ],
-)
-def test_a_new_sentence_is_bound_and_holds(world: tuple[Path, Path], tmp_path: Path, query: str) -> None:
-    sentence = new(query, world[1])
-    claims = scan(project(tmp_path, sentence), world[1]).claims
-    assert [c.verdict for c in claims] == [Verdict.HOLDS], sentence
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        f"wins('dispatch', '{C}/*/*/128')",
-        f"beats('dispatch', 'vllm', '{C}/*/*/512')",
-        f"time_us('humming', '{CELL}', mode := 'graph')",
-        "count(*) FROM winners",
-        "wins('dispatch')",
-    ],
-)
-def test_no_sentence_is_written_that_does_not_hold(world: tuple[Path, Path], query: str) -> None:
-    with pytest.raises(NewClaimError):
-        new(query, world[1])
