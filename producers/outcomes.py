@@ -30,6 +30,7 @@ _ALL = (
     Reason("illegal-memory", "contestant", "a kernel faulted; the process was replaced"),
     Reason("input-modified", "contestant", "the contestant wrote into an input"),
     Reason("below-floor", "contestant", "the time is under what the device can do"),
+    Reason("kernel-not-called", "contestant", "the kernel that the name promises did not run in every layer"),
     Reason("not-installed", "environment", "the contestant's package cannot be imported"),
     Reason("worker-did-not-start", "environment", "the worker process did not start"),
     Reason("worker-died", "environment", "the worker process ended"),
@@ -38,6 +39,9 @@ _ALL = (
     Reason("out-of-memory", "environment", "the device or the host had too little memory"),
     Reason("inputs-differ", "environment", "the worker did not receive the inputs that were drawn"),
     Reason("left-out", "environment", "the command line left a required rival out"),
+    Reason("model-unavailable", "environment", "the language model or its text cannot be had here"),
+    Reason("text-too-short", "environment", "the text has fewer tokens than were asked for"),
+    Reason("reference-not-finite", "environment", "the stock model's output holds NaN or infinity"),
 )
 
 REASONS: dict[str, Reason] = {reason.code: reason for reason in _ALL}

@@ -69,12 +69,14 @@ class Recorder:
         lake: the lake's folder.
         run_id: identifier of the run.
         next_event: sequence number of the next row of ``runs``.
+        producer: whose run it is.
 
     Every method may raise :class:`warehouse.errors.WarehouseError` (read-only folder, full disk).
     """
 
-    def __init__(self, lake: Path, run_id: str, next_event: int = 0) -> None:
+    def __init__(self, lake: Path, run_id: str, next_event: int = 0, producer: str = "race") -> None:
         self.lake = lake
+        self.producer = producer
         self.run_id = run_id
         self._next_event = next_event
 
@@ -98,7 +100,7 @@ class Recorder:
             "event_seq": self._next_event,
             "event": event,
             "recorded_at": _now(),
-            "producer": "race",
+            "producer": self.producer,
             "policy_sha256": policy_sha256,
             **environment.columns(),
             "seed": seed,

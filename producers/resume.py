@@ -83,19 +83,19 @@ def read(lake: LakeScan, run_id: str) -> RunState:
     """
     state = RunState(run_id)
     state.damaged = [f"{entry.table}/{entry.path.name} ({entry.reason})" for entry in lake.damaged]
-    state.events = sorted(_rows(lake, "runs", run_id), key=lambda row: int(row["event_seq"]))
+    state.events = sorted(rows_of(lake, "runs", run_id), key=lambda row: int(row["event_seq"]))
     state.seats = {
         (row["contestant"], row["precision"])
-        for row in _rows(lake, "rosters", run_id, ("contestant", "precision"))
+        for row in rows_of(lake, "rosters", run_id, ("contestant", "precision"))
     }
     state.inputs = {
         row["cell_id"]: row["inputs_sha256"]
-        for row in _rows(lake, "cells", run_id, ("cell_id", "inputs_sha256"))
+        for row in rows_of(lake, "cells", run_id, ("cell_id", "inputs_sha256"))
     }
-    state.workers = {(row["contestant"], row["session"]): row for row in _rows(lake, "workers", run_id)}
-    state.verdicts = _rows(lake, "verdicts", run_id)
+    state.workers = {(row["contestant"], row["session"]): row for row in rows_of(lake, "workers", run_id)}
+    state.verdicts = rows_of(lake, "verdicts", run_id)
     keys = ("session", "cell_id", "contestant", "timing_mode")
-    for row in _rows(lake, "samples", run_id, keys, distinct=True):
+    for row in rows_of(lake, "samples", run_id, keys, distinct=True):
         state.done.add((row["session"], row["cell_id"]))
         state.measured.add((row["session"], row["cell_id"], row["contestant"], row["timing_mode"]))
     return state
@@ -103,33 +103,33 @@ def read(lake: LakeScan, run_id: str) -> RunState:
 
 def has_policy(lake: Path, sha256: str) -> bool:
     """Whether a policy is registered in the lake."""
-    rows = _rows(scan(lake), "policies", None, ("policy_sha256",))
+    rows = rows_of(scan(lake), "policies", None, ("policy_sha256",))
     return any(row["policy_sha256"] == sha256 for row in rows)
 
 
-def find(lake: Path, run_id: str) -> RunState:
-    """The run to resume: by identifier, or the newest race that is not finished.
+def find(lake: Path, run_id: str, producer: str = "race") -> RunState:
+    """The run to resume: by identifier, or the newest of ``producer`` that is not finished.
 
     Raises:
         UsageError: there is no such run, or it is finished.
     """
     found = scan(lake)
     last: dict[str, Row] = {}
-    for row in _rows(found, "runs", None):
+    for row in rows_of(found, "runs", None):
         known = last.get(row["run_id"])
-        if row["producer"] == "race" and (known is None or row["event_seq"] > known["event_seq"]):
+        if row["producer"] == producer and (known is None or row["event_seq"] > known["event_seq"]):
             last[row["run_id"]] = row
     if run_id == NEWEST:
         open_runs = [name for name, row in last.items() if row["event"] != "finished"]
         if not open_runs:
-            raise UsageError(f"There is no unfinished race in {lake}; start one without --resume.")
+            raise UsageError(f"There is no unfinished {producer} in {lake}; start one without --resume.")
         run_id = max(open_runs)
     if run_id not in last:
         raise UsageError(
-            f"There is no race '{run_id}' in {lake}; known are {', '.join(sorted(last)) or 'none'}."
+            f"There is no {producer} '{run_id}' in {lake}; known are {', '.join(sorted(last)) or 'none'}."
         )
     if last[run_id]["event"] == "finished":
-        raise UsageError(f"Race '{run_id}' is finished; a correction is a new run.")
+        raise UsageError(f"{producer.capitalize()} '{run_id}' is finished; a correction is a new run.")
     return read(found, run_id)
 
 
@@ -158,8 +158,10 @@ def check_unchanged(state: RunState, environment: Environment, policy_sha256: st
     if before["source_sha256"] != now["source_sha256"]:
         changed.append("the sources of dispatch or producers were edited")
     if changed:
+        producer = str(before["producer"])
         raise RefusedError(
-            f"Race '{state.run_id}' cannot go on: {'; '.join(changed)}. Undo that, or start a new race."
+            f"{producer.capitalize()} '{state.run_id}' cannot go on: {'; '.join(changed)}. "
+            f"Undo that, or start a new {producer}."
         )
 
 
@@ -169,12 +171,12 @@ def check_asked(state: RunState, given: Mapping[str, Any]) -> None:
     Raises:
         UsageError: naming the first one.
     """
-    asked = state.asked
+    asked, producer = state.asked, state.events[0]["producer"]
     for name, value in given.items():
         if (name in asked and asked[name] != value) or name not in asked:
             raise UsageError(
-                f"'{name}' is {_shown(value)} here and {_shown(asked.get(name))} in race '{state.run_id}'; "
-                "a resumed race keeps its plan, so leave the option out."
+                f"'{name}' is {_shown(value)} here and {_shown(asked.get(name))} in {producer} '{state.run_id}'; "
+                f"a resumed {producer} keeps its plan, so leave the option out."
             )
 
 
@@ -224,7 +226,7 @@ def _shown(value: Any) -> str:
     return ",".join(str(item) for item in value) if isinstance(value, (tuple, list)) else repr(value)
 
 
-def _rows(
+def rows_of(
     lake: LakeScan,
     table: str,
     run_id: str | None,

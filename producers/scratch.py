@@ -79,6 +79,16 @@ class Scratch:
         """Start the process that draws inputs and computes references."""
         return self._start("referee", "producers.referee", None, (), poll)
 
+    def process(self, name: str, module: str, poll: Callable[[], None]) -> Peer:
+        """Start a process of our own, under this interpreter.
+
+        Args:
+            name: names its log.
+            module: what it runs, with ``python -m``.
+            poll: see :class:`producers.process.Peer`.
+        """
+        return self._start(name, module, None, (), poll)
+
     def _program(self, module: str) -> list[str]:
         return ["-m", module]
 

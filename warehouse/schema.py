@@ -207,6 +207,31 @@ TABLES: dict[str, Table] = {
         identity=("run_id", "cell_id", "contestant", "timing_mode", "session", "stage"),
         required=("recorded_at", "status"),
     ),
+    "tuning": Table(
+        "One configuration tried for a contestant in a cell: refused with a reason, or timed.",
+        {
+            "run_id": TEXT,
+            "cell_id": TEXT,
+            "contestant": TEXT,
+            "trial": INT,  # order within the run, the contestant and the cell; 0 is the default's first
+            "stage": TEXT,  # screen, narrow, refine, confirm
+            "recorded_at": TIME,
+            "config_json": TEXT,  # canonical JSON in the contestant's own words
+            "is_default": FLAG,  # what runs as shipped
+            "chosen": FLAG,  # the best so far when the row was written: the one with the largest trial holds
+            "status": TEXT,  # passed, refused
+            "reason_code": TEXT,  # see producers/outcomes.py
+            "fault": TEXT,  # contestant, environment; NULL when passed
+            "detail": TEXT,
+            "relative_error": REAL,  # of the timed output, as in verdicts
+            "times_us": REALS,  # timed executions of this trial, L2 flushed before each
+            "timing_mode": TEXT,  # graph; eager under the interpreter
+            "package_version": TEXT,
+            "triton_version": TEXT,
+        },
+        identity=("run_id", "cell_id", "contestant", "trial"),
+        required=("stage", "recorded_at", "config_json", "is_default", "chosen", "status"),
+    ),
     "predictions": Table(
         "What was expected, written before the measurement that it is about.",
         {
@@ -341,8 +366,8 @@ TABLES: dict[str, Table] = {
             "tokens_sha256": TEXT,
             "kernel_calls": INT,  # least number of calls of the named kernel over layers; NULL for stock
             "calls_json": TEXT,  # layer -> kernel that ran -> calls
-            "expert_bytes_before": INT,  # memory of the experts' weights as loaded
-            "expert_bytes_after": INT,  # as run
+            "expert_bytes_before": INT,  # memory of the experts' weights as loaded; NULL where none is quantised
+            "expert_bytes_after": INT,  # quantised, with scales
             "peak_memory_bytes": INT,  # of the device; NULL on a CPU
             "torch_version": TEXT,
             "triton_version": TEXT,
@@ -356,13 +381,14 @@ TABLES: dict[str, Table] = {
         {
             "run_id": TEXT,
             "config": TEXT,
+            "attempt": INT,  # of gate_configs
             "layer": TEXT,  # module name of the layer's experts
             "expert": INT,
             "tokens": INT,
             "relative_error": REAL,  # |out - stock| / |stock|, Frobenius
             "gain": REAL,  # <out, stock> / <stock, stock>: what the expert multiplies the stock output by
         },
-        identity=("run_id", "config", "layer", "expert"),
+        identity=("run_id", "config", "attempt", "layer", "expert"),
         required=("relative_error", "gain"),
     ),
     "decode_steps": Table(
