@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
+from producers.environment import CPU_DEVICE
 from producers.errors import RaceError
 from producers.plan import Plan
+
+_WIDEST = 1000  # characters of a line that is asked how wide it wants to be
 
 
 def print_plan(plan: Plan, *, device: str, cuda: bool, console: Console) -> None:
@@ -64,21 +69,41 @@ def winners(db: Path, run_id: str) -> list[dict[str, Any]]:
 
 
 def print_winners(rows: list[dict[str, Any]], run_id: str, console: Console) -> None:
-    """A table of outcomes; where another run than ``run_id`` speaks for a cell, it is named."""
+    """A table of outcomes, and below it why cells are undecided; where another run speaks for a cell, it is named.
+
+    The table is as wide as its words: a narrow terminal wraps its lines, and no word is cut.
+    """
+    workloads = sorted({row["workload"] for row in rows})
     table = Table(
-        "cell", "mode", "outcome", "winner", "margin", "interval", "why", box=None, header_style="bold"
+        "cell", "mode", "outcome", "margin", "interval", box=None, header_style="bold", pad_edge=False
     )
+    for column in table.columns:
+        column.no_wrap = True
     for row in rows:
+        cell = row["cell_id"] if len(workloads) > 1 else row["cell_id"].partition("/")[2]
+        decided = f"{row['winner']} wins" if row["winner"] else row["outcome"]
+        margin = "-" if row["margin"] is None else f"{row['margin']:.3f}"
         interval = "-" if row["margin_lo"] is None else f"[{row['margin_lo']:.3f}, {row['margin_hi']:.3f}]"
-        table.add_row(
-            row["cell_id"],
-            row["timing_mode"],
-            row["outcome"],
-            row["winner"] or "-",
-            "-" if row["margin"] is None else f"{row['margin']:.3f}",
-            interval,
-            "; ".join(
-                filter(None, [row["reason"], row["run_id"] != run_id and f"run {row['run_id']} speaks here"])
-            ),
-        )
+        table.add_row(cell, row["timing_mode"], decided, margin, interval)
+    if len(workloads) == 1:
+        console.print(f"{workloads[0]}:", highlight=False)
+    widest = Measurement.get(console, console.options.update(width=_WIDEST), table).maximum
+    console.width = max(console.width, widest)
     console.print(table)
+    for why, cells in sorted(_reasons(rows, run_id).items()):
+        counted = "1 cell" if cells == 1 else f"{cells} cells"
+        console.print(f"{counted}: {why}", highlight=False, soft_wrap=True)
+    if any(row["device"] == CPU_DEVICE for row in rows):
+        console.print(
+            "These are times of Triton's interpreter: they show that the machinery works, and they say nothing "
+            "about any GPU.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _reasons(rows: list[dict[str, Any]], run_id: str) -> Counter[str]:
+    """Why cells are as they are, and of how many cells and modes each is said."""
+    said = [row["reason"] for row in rows if row["reason"]]
+    said += [f"run {row['run_id']} speaks here" for row in rows if row["run_id"] != run_id]
+    return Counter(said)

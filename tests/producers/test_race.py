@@ -209,9 +209,12 @@ def test_a_cell_that_could_not_be_drawn_is_drawn_when_the_race_is_resumed(fake_r
 def test_a_cell_that_could_not_be_drawn_stands_in_the_table_as_incomplete(fake_race, small):
     fault = {CELL_1: {"how": "refuse", "code": "out-of-memory"}}
 
-    done = fake_race(*small, build=True, FAKE_DRAWS=json.dumps(fault), COLUMNS="200")
+    done = fake_race(*small, build=True, FAKE_DRAWS=json.dumps(fault))
 
-    assert any(CELL_1 in line and "incomplete" in line for line in done.stdout.splitlines()), done.stdout
+    cell = CELL_1.partition("/")[2]
+    assert any(line.startswith(cell) and "incomplete" in line for line in done.stdout.splitlines()), (
+        done.stdout
+    )
 
 
 def test_no_referee_is_a_refusal_of_the_race(fake_race, small, monkeypatch):
@@ -278,7 +281,9 @@ def test_at_the_end_the_warehouse_is_built_and_the_winners_shown(fake_race, smal
     assert (outcome, winner, runner_up) == ("win", "dispatch", "example")
     assert margin == pytest.approx(20.005 / 10.005)
     shown = done.stdout.splitlines()
-    assert any("win" in line and "dispatch" in line for line in shown)
+    # 80 columns, and nothing is cut: outcome, margin and interval of the only cell.
+    assert any(line.split()[2:4] == ["dispatch", "wins"] and line.count("…") == 0 for line in shown)
+    assert [line for line in shown if "say nothing about any GPU" in line]
     assert str(fake_race.folder / "built.db") in shown
 
 
@@ -299,7 +304,7 @@ def test_the_table_says_where_an_earlier_run_speaks(fake_race, small):
     assert fake_race(*small, *whole, build=True).returncode == 0
     ((earlier,),) = fake_race.query("SELECT DISTINCT run_id FROM runs")
 
-    done = fake_race(*small, *whole, "--leave-out=example", build=True, COLUMNS="200")
+    done = fake_race(*small, *whole, "--leave-out=example", build=True)
 
     assert done.returncode == 3
     assert f"run {earlier} speaks here" in done.stdout
