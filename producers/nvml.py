@@ -109,6 +109,11 @@ class Card:
         memory = self._read("nvmlDeviceGetMemoryInfo", _Memory())
         return None if memory is None else int(memory.total)
 
+    def memory_used_bytes(self) -> int | None:
+        """Device memory in use now, by everybody."""
+        memory = self._read("nvmlDeviceGetMemoryInfo", _Memory())
+        return None if memory is None else int(memory.used)
+
     def utilisation(self) -> float | None:
         """Share of the last sampling period in which a kernel ran, percent."""
         value = self._read("nvmlDeviceGetUtilizationRates", _Utilisation())

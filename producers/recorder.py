@@ -203,7 +203,7 @@ class Recorder:
             "amount_usd": elapsed_s / 3600 * usd_per_hour,
             "period_s": elapsed_s,
             "rate_usd_per_h": usd_per_hour,
-            "covers": "one invocation of the race, workers included",
+            "covers": f"one invocation of {self.producer}, its processes included",
             "source": "--rate-usd-per-h",
         }
         self._append("costs", [row])

@@ -89,6 +89,14 @@ class Scratch:
         """
         return self._start(name, module, None, (), poll)
 
+    def client(self, interpreter: str | None, import_paths: tuple[str, ...], poll: Callable[[], None]) -> Peer:
+        """Start the load generator of served engines.
+
+        Raises:
+            PeerError: its interpreter is missing.
+        """
+        return self._start("client", "producers.serve.client", interpreter, import_paths, poll)
+
     def _program(self, module: str) -> list[str]:
         return ["-m", module]
 

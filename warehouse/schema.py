@@ -423,6 +423,7 @@ TABLES: dict[str, Table] = {
             "model": TEXT,
             "weights": TEXT,  # trained, dummy, upcycled; NULL unknown
             "device": TEXT,
+            "device_uuid": TEXT,
             "repeat": INT,
             "max_concurrency": INT,
             "request_rate_per_s": REAL,  # asked; NULL with request_rate_mode 'inf' or 'trace'
