@@ -1,0 +1,209 @@
+"""A stream of JSON values, as benchmark clients leave it behind.
+
+Several values may stand in one file, one a line or not, with a newline before, after or between them; bare
+``NaN`` and ``Infinity`` are values; a kill leaves the last one cut short; people write headings between the
+lines. Nothing is dropped: what is no value is an :class:`Item` with its problem, line and byte offset, and
+reading goes on at the next line that begins with a bracket.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from warehouse.importers.encoding import as_utf8
+
+_OPENING = re.compile(r"^[{\[]", re.MULTILINE)
+_SPACE = re.compile(r"[\s\ufeff]*")
+_MOST_PROBLEMS = 1000  # a file with more is no result file; the rest of it is one problem
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A value of the stream (an element of it, where the value is a list), or a stretch that is no value.
+
+    Attributes:
+        place: for people: ``line 4 (byte 812)``, ``line 1 (byte 0), item 3``.
+        line: from 1, of its first character.
+        value: the parsed value; None where there is a problem or a heading.
+        problem: why the stretch is no value; None where it is one.
+        heading: a line of plain text between values.
+    """
+
+    place: str
+    line: int
+    value: Any = None
+    problem: str | None = None
+    heading: str | None = None
+
+
+def read_items(data: bytes) -> list[Item]:
+    """Return the values of ``data`` in order, and what is none."""
+    data = as_utf8(data)
+    whole = _fast(data)
+    if whole is not _FAILED:
+        return list(_flat(whole, "line 1 (byte 0)", 1))
+    return list(_scan(data))
+
+
+class _Failed:
+    """No value."""
+
+
+_FAILED = _Failed()
+
+
+def _fast(data: bytes) -> Any:
+    """Parse one value with the quick parser; _FAILED where that cannot vouch for it (see :func:`_doubled`)."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _FAILED
+    return _FAILED if _doubled(data, value) else value
+
+
+def _doubled(data: bytes, value: Any) -> bool:
+    """Whether a key may stand twice in an object, of which the quick parser keeps the last and says nothing.
+
+    Where as many colons follow a quotation mark as there are keys, none does. Otherwise the slow parser looks.
+    """
+    return data.count(b'":') - data.count(b'\\":') != _keys(value)
+
+
+def _keys(value: Any) -> int:
+    """Number of keys in a value, without recursion; a list that begins with a plain value is not walked through."""
+    count, waiting = 0, [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, dict):
+            count += len(here)
+            waiting.extend(v for v in here.values() if isinstance(v, dict | list))
+        elif isinstance(here, list) and here and isinstance(here[0], dict | list):
+            waiting.extend(v for v in here if isinstance(v, dict | list))
+    return count
+
+
+class _Decoder:
+    """The slow parser: takes NaN and Infinity, and notices a key that stands twice with different values."""
+
+    def __init__(self) -> None:
+        self._twice: list[str] = []
+        self._json = json.JSONDecoder(object_pairs_hook=self._object)
+
+    def value_at(self, text: str, start: int) -> tuple[Any, int, str | None]:
+        """Return the value that begins at ``start``, its end, and what is wrong with it.
+
+        Raises:
+            ValueError: no value begins there.
+            RecursionError: it is nested too deep.
+        """
+        self._twice.clear()
+        value, end = self._json.raw_decode(text, start)
+        if self._twice:
+            return None, end, f"the key '{self._twice[0][:_SHOWN]}' stands twice with different values"
+        try:
+            text[start:end].encode()
+            if "\\ud" in text[start:end].lower():  # half of a surrogate pair, escaped
+                json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return None, end, "text that is not Unicode"
+        return value, end, None
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in made and repr(made[key]) != repr(value):
+                self._twice.append(key)
+            made[key] = value
+        return made
+
+
+class _Places:
+    """Line and byte offset of places in a text that are asked for in order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at, self._line, self._offset = 0, 1, 0
+
+    def __call__(self, position: int) -> tuple[int, int]:
+        between = self._text[self._at : position]
+        self._line += between.count("\n")
+        self._offset += len(between.encode("utf-8", "surrogateescape"))
+        self._at = position
+        return self._line, self._offset
+
+
+def _scan(data: bytes) -> Iterator[Item]:
+    """Walk through several values, or one that the quick parser does not take."""
+    text = data.decode("utf-8", "surrogateescape")
+    places, decoder = _Places(text), _Decoder()
+    position, problems = 0, 0
+    while True:
+        space = _SPACE.match(text, position)
+        position = space.end() if space else position
+        if position == len(text):
+            return
+        line, offset = places(position)
+        place = f"line {line} (byte {offset})"
+        rest = text.find("\n", position)
+        end_of_line = rest if rest >= 0 else len(text)
+        if problems == _MOST_PROBLEMS:
+            yield Item(
+                place, line, problem=f"the rest of the file is not read after {problems} unreadable places"
+            )
+            return
+        if text[position] not in "{[":
+            yield _heading(text[position:end_of_line].rstrip(), place, line)
+            position = end_of_line
+            continue
+        value = _fast(text[position:end_of_line].encode("utf-8", "surrogateescape"))
+        if value is not _FAILED:
+            yield from _flat(value, place, line)
+            position = end_of_line
+            continue
+        try:
+            value, position, problem = decoder.value_at(text, position)
+        except (ValueError, RecursionError) as error:
+            problems += 1
+            following = _OPENING.search(text, position + 1)
+            end = following.start() if following else len(text)
+            yield Item(place, line, problem=_why(error, text, end))
+            position = end
+        else:
+            if problem:
+                yield Item(place, line, problem=problem)
+            else:
+                yield from _flat(value, place, line)
+
+
+def _heading(text: str, place: str, line: int) -> Item:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return Item(place, line, problem="text that is not Unicode")
+    return Item(place, line, heading=text)
+
+
+def _flat(value: Any, place: str, line: int) -> Iterator[Item]:
+    """The value, or the elements of a list one by one (vLLM's sweep summary is a list of runs)."""
+    if isinstance(value, list):
+        for number, element in enumerate(value, start=1):
+            yield Item(f"{place}, item {number}", line, element)
+    else:
+        yield Item(place, line, value)
+
+
+def _why(error: ValueError | RecursionError, text: str, end: int) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deep to be a result"
+    if not isinstance(error, json.JSONDecodeError):
+        return f"not readable as JSON ({str(error).split(';')[0]})"
+    what = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
+    cut = not text[error.pos : end].strip() or error.msg.startswith("Unterminated string")
+    return f"cut short: {what}" if cut else f"not valid JSON: {what}"
