@@ -6,7 +6,9 @@ Exit codes: 0 the default race can run here; 1 something that it needs is missin
 
 from __future__ import annotations
 
+# Only the standard library and our own modules that need no more: the doctor has to run where packages are missing.
 import argparse
+import importlib.util
 import os
 import platform
 import shutil
@@ -15,9 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from checks.policy import PolicyError, load_policy
 from producers import config
@@ -32,6 +31,8 @@ from producers.scratch import Scratch
 _HELLO_TIMEOUT_S = 180.0
 _ENGINE_ADVICE = "pip install 'moe-race[{0}]' in its own environment, then --interpreter {0}=ITS/bin/python"
 _ENGINES = frozenset({"vllm", "sglang"})
+# What the coordinator of a race imports, and the warehouse that it builds at the end.
+_PACKAGES = ("typer", "rich", "pyarrow", "duckdb")
 _KERNELS_ADVICE = "pip install 'moe-race[kernels]'"
 
 
@@ -81,11 +82,19 @@ def examine(environment: Environment, given: dict[str, Any]) -> list[Finding]:
             "python", True, sys.version_info >= (3, 11), platform.python_version(), "use Python 3.11 or newer"
         ),
         Finding("device", True, True, f"{device.device}{driver}: {mode}"),
+        _packages(),
         _policy(),
         _lake(Path(given.get("lake", "lake"))),
         _duckdb(),
     ]
     return findings + _processes(environment, given)
+
+
+def _packages() -> Finding:
+    absent = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    detail = f"no {', '.join(absent)} in {sys.executable}" if absent else ", ".join(_PACKAGES)
+    advice = "pip install moe-race into this Python, or use the one of the environment that has it"
+    return Finding("packages", True, not absent, detail, advice)
 
 
 def _policy() -> Finding:
@@ -186,16 +195,14 @@ def _never() -> None:
 
 
 def _show(findings: list[Finding], missing: list[Finding]) -> None:
-    console = Console(highlight=False)
-    table = Table("", "what", "found", box=None, header_style="bold")
+    widest = max(len(finding.what) for finding in findings)
     for finding in findings:
         mark = "ok" if finding.ok else "MISSING" if finding.needed else "absent"
-        table.add_row(mark, finding.what, finding.detail)
-    console.print(table)
+        print(f"{mark:<7}  {finding.what:<{widest}}  {finding.detail}")
     for finding in missing:
-        console.print(f"{finding.what}: {finding.advice}", markup=False, soft_wrap=True)
+        print(f"{finding.what}: {finding.advice}")
     if not missing:
-        console.print("The default race can run here: python -m producers.race")
+        print("The default race can run here: python -m producers.race")
 
 
 if __name__ == "__main__":

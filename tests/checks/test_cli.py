@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +174,16 @@ class TestReport:
         done = checks("report", "--out", "file/reports")
         assert done.exit_code == 2
         assert "the report cannot be written to file/reports" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["checks", "warehouse"])
+def test_outside_the_environment_the_missing_package_is_one_sentence(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", command, "--help"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert re.fullmatch(rf"{command}: \S+ has no package 'typer'; run this in the env.*\n", done.stderr)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,18 @@ def test_a_lake_that_cannot_be_written_is_named(examine):
 
     assert code == 1
     assert "/proc/cpuinfo cannot be written" in out
+
+
+def test_it_needs_no_package_itself_and_names_those_that_a_race_lacks(examine, monkeypatch):
+    # -S: without site-packages, as in a Python outside the environment
+    bare = [sys.executable, "-S", "-c", "import producers.doctor as d; print(d._packages().detail)"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(bare, cwd=root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("no typer, rich, pyarrow, duckdb in ")
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "rich" else found(name))
+    code, out, _ = examine()
+    assert code == 1
+    assert "packages: pip install moe-race into this Python" in out
