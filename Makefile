@@ -26,9 +26,10 @@ endif
 
 .PHONY: race winners test lint slow bench install clean
 
+# The report runs the whole gate itself: it writes nothing and fails where `checks run` fails.
 race: $(READY)
 	$(RACE_ENV) $(BIN)/python -m producers.race
-	$(BIN)/checks report  # the whole gate, once: it writes nothing and fails where `checks run` fails
+	$(BIN)/checks report
 	@echo 'The report: reports/report.html, reports/report.md. The winners: make winners'
 
 winners: $(READY)
