@@ -16,7 +16,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -121,6 +121,34 @@ def parse(text: str, name: str) -> Table:
         raise ConfigError(f"{name}: the field {missing} is missing; tune the device again.") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"{name}: {error}; tune the device again.") from None
+
+
+def merge(
+    document: Mapping[str, Any], kernel: str, problem: Problem, config: MoeConfig, triton_version: str
+) -> dict[str, Any]:
+    """A table's document with the tiles of one more problem; what it has of the problem is replaced.
+
+    Args:
+        document: a table as JSON, or an empty one. One of another Triton version is left behind whole: its
+            tiles were measured on other code.
+        kernel: the family.
+        problem: shape, precision and token count.
+        config: its tiles.
+        triton_version: Triton that they were measured under.
+    """
+    kept = document.get("entries", []) if document.get("triton_version") == triton_version else []
+    shape = {name: getattr(problem, name) for name in ("experts", "top_k", "hidden", "intermediate")}
+    key = {"kernel": kernel, "precision": str(problem.precision), **shape}
+    entries = {_key(entry): dict(entry) for entry in kept}
+    entry = entries.setdefault(_key(key), {**key, "tokens": {}})
+    tiles = {"gate_up": asdict(config.gate_up), "down": asdict(config.down)}
+    counts = {**entry["tokens"], str(problem.tokens): tiles}
+    entry["tokens"] = dict(sorted(counts.items(), key=lambda item: int(item[0])))
+    return {
+        "device": normalise_device(problem.device.name),
+        "triton_version": triton_version,
+        "entries": [entries[each] for each in sorted(entries)],
+    }
 
 
 def _key(entry: Mapping[str, Any]) -> tuple[str, str, int, int, int, int]:

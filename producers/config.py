@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,9 +211,9 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 PLAN_OPTIONS = frozenset(option.name for option in OPTIONS if option.plan)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare every option; what is not given stays out of the namespace."""
-    for option in OPTIONS:
+def add_arguments(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
+    """Declare the options called ``names`` (default: every one); what is not given stays out of the namespace."""
+    for option in OPTIONS if names is None else [_BY_NAME[name] for name in names]:
         flags = (f"--{option.name}",)
         if option.flag:
             parser.add_argument(*flags, action="store_true", default=argparse.SUPPRESS, help=option.help)

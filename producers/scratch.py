@@ -75,6 +75,16 @@ class Scratch:
         """
         return self._start(entrant.name, "producers.worker", entrant.interpreter, entrant.import_paths, poll)
 
+    def tuner(self, entrant: Entrant, poll: Callable[[], None]) -> Peer:
+        """Start the worker of an entrant whose configurations are searched through.
+
+        Raises:
+            PeerError: its interpreter is missing.
+        """
+        return self._start(
+            entrant.name, "producers.tune.worker", entrant.interpreter, entrant.import_paths, poll
+        )
+
     def referee(self, poll: Callable[[], None]) -> Peer:
         """Start the process that draws inputs and computes references."""
         return self._start("referee", "producers.referee", None, (), poll)

@@ -391,6 +391,48 @@ TABLES: dict[str, Table] = {
         identity=("run_id", "config", "attempt", "layer", "expert"),
         required=("relative_error", "gain"),
     ),
+    "decode_configs": Table(
+        "One configuration of a decode run: what decodes, and whether its tokens are those of the stock model.",
+        {
+            "run_id": TEXT,
+            "config": TEXT,  # stock_eager_bf16, dispatch_graph_int8_w8a16 ...
+            "stage": TEXT,  # check (before it is timed), timing (a refusal while it was timed; adds to the first)
+            "recorded_at": TIME,
+            "status": TEXT,  # passed, refused
+            "reason_code": TEXT,  # see producers/outcomes.py
+            "fault": TEXT,  # contestant, environment; NULL when passed
+            "detail": TEXT,
+            "model": TEXT,
+            "weights": TEXT,  # trained, upcycled, seeded
+            "tokenizer": TEXT,  # trained, hashed
+            "model_sha256": TEXT,  # of the model's configuration and weights
+            "experts": TEXT,  # what runs the experts: eager, grouped_mm, dispatch
+            "layers": TEXT,  # what runs everything else: transformers, fused
+            "precision": TEXT,  # of the experts; everything else is in bfloat16
+            "graph": FLAG,
+            "cache": TEXT,  # dynamic, static
+            "clock": TEXT,  # cuda-events (between steps, the host does not wait), perf-counter
+            "prompt_tokens": INT,
+            "prompt_sha256": TEXT,
+            "reference": TEXT,  # the configuration whose tokens it was given
+            "reference_sha256": TEXT,  # of those tokens
+            "positions": INT,  # decisions compared, each after the reference's own tokens
+            "disagreements": INT,
+            "first_disagreement": INT,  # position; NULL without one
+            "first_gap_logits": REAL,  # reference's logit of its choice minus that of the candidate's, there
+            "largest_gap_logits": REAL,  # over all disagreements
+            "large_gaps": INT,  # over gate.large_gap_logits of the policy
+            "kernel_calls": INT,  # least number of dispatch's calls over layers; NULL for others
+            "kernels": TEXT,  # dispatch's families that ran, comma separated; NULL for others
+            "weight_bytes": INT,  # that one step must read
+            "peak_memory_bytes": INT,  # of the device up to here; NULL on a CPU
+            "torch_version": TEXT,
+            "triton_version": TEXT,
+            "transformers_version": TEXT,
+        },
+        identity=("run_id", "config", "stage"),
+        required=("recorded_at", "status"),
+    ),
     "decode_steps": Table(
         "One decode step at concurrency 1 inside a model.",
         {

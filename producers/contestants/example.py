@@ -12,16 +12,20 @@ Triton's interpreter. There are no tensor-core products in it: the interpreter c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
-from producers.contestants.base import Contestant, Inputs, Launch, config_text
+from producers.contestants.base import Inputs, Launch, config_text
+from producers.contestants.tunable import Chip, Chosen, Config, Tunable, read_json, write_json
 from producers.workloads import Cell
 
-_TOKENS, _ROWS, _COLUMNS = 8, 32, 64  # of a program's block; tokens or (token, slot) rows
+# Of a program's block; TOKENS counts tokens or (token, slot) rows.
+_BLOCKS = {"TOKENS": 8, "ROWS": 32, "COLUMNS": 64}
 
 
 @triton.jit
@@ -111,18 +115,18 @@ def _down(
     tl.store(at_out, total.to(out.dtype.element_ty), mask=stored)
 
 
-def _quantised(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """int8 values and float32 scales of the rows of a contiguous [R, C] tensor."""
+def _quantised(values: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """int8 values and float32 scales of the rows of a contiguous [R, C] tensor, ``tokens`` rows a program."""
     rows, columns = values.shape
     quantised = torch.empty(rows, columns, dtype=torch.int8, device=values.device)
     scales = torch.empty(rows, dtype=torch.float32, device=values.device)
     block = triton.next_power_of_2(columns)
-    grid = (triton.cdiv(rows, _TOKENS),)
-    _quantise_rows[grid](values, quantised, scales, rows, columns, _TOKENS, block, num_warps=8)
+    grid = (triton.cdiv(rows, tokens),)
+    _quantise_rows[grid](values, quantised, scales, rows, columns, tokens, block, num_warps=8)
     return quantised, scales
 
 
-class Example(Contestant):
+class Example(Tunable):
     """Two kernels: gate, up and SiLU for each (token, slot), then down with the sum over a token's slots."""
 
     name = "example"
@@ -131,32 +135,69 @@ class Example(Contestant):
 
     def facts(self) -> dict[str, Any]:
         """Nothing is chosen by shape or device."""
-        blocks = {"TOKENS": _TOKENS, "ROWS": _ROWS, "COLUMNS": _COLUMNS}
-        return {"config_source": "default", "config_json": config_text(blocks)}
+        return {"config_source": "default", "config_json": config_text(_BLOCKS)}
+
+    def default(self, cell: Cell) -> Config:  # noqa: ARG002 - the same for every cell
+        """The blocks of :meth:`prepare`."""
+        return dict(_BLOCKS)
+
+    def candidates(self, cell: Cell, chip: Chip) -> list[Config]:  # noqa: ARG002 - registers are what counts
+        """Blocks from half to twice, as far as a row of weights has that much."""
+        scales = {"TOKENS": (4, 8, 16), "ROWS": (16, 32, 64), "COLUMNS": (32, 64, 128)}
+        most = {"ROWS": min(cell.intermediate, cell.hidden), "COLUMNS": min(cell.intermediate, cell.hidden)}
+        return [
+            {**_BLOCKS, name: value}
+            for name, scale in scales.items()
+            for value in scale
+            if value != _BLOCKS[name] and value <= most.get(name, value)
+        ]
+
+    def neighbours(self, cell: Cell, config: Config, chip: Chip) -> list[Config]:
+        """The same steps again, from the best."""
+        return [
+            {**config, name: value}
+            for candidate in self.candidates(cell, chip)
+            for name, value in candidate.items()
+            if value != _BLOCKS[name]
+        ]
+
+    def write_tables(self, folder: Path, chosen: Sequence[Chosen], triton_version: str) -> list[Path]:
+        """``FOLDER/example.json``: cell without its routing to blocks; nothing reads it yet."""
+        path = folder / "example.json"
+        document = read_json(path)
+        for each in chosen:
+            cell = each.cell
+            document[f"{cell.workload}/{cell.precision}/{cell.tokens}"] = each.config
+        return [write_json(path, {**document, "triton_version": triton_version})] if chosen else []
 
     def prepare(self, cell: Cell, inputs: Inputs) -> Launch:
         """See the class; ids are taken as valid."""
+        return self.prepare_with(cell, inputs, _BLOCKS)
+
+    def prepare_with(self, cell: Cell, inputs: Inputs, config: Config) -> Launch:
+        """The same kernels with other blocks."""
+        tokens, rows_each, columns = config["TOKENS"], config["ROWS"], config["COLUMNS"]
         int8, quantise = cell.precision.startswith("int8"), cell.precision == "int8_w8a8"
         slots, hidden, intermediate = cell.tokens * cell.top_k, cell.hidden, cell.intermediate
-        up_grid = (triton.cdiv(slots, _TOKENS), triton.cdiv(intermediate, _ROWS))
-        down_grid = (triton.cdiv(cell.tokens, _TOKENS), triton.cdiv(hidden, _ROWS))
+        up_grid = (triton.cdiv(slots, tokens), triton.cdiv(intermediate, rows_each))
+        down_grid = (triton.cdiv(cell.tokens, tokens), triton.cdiv(hidden, rows_each))
         ids, router = inputs.topk_ids, inputs.topk_weights
         # A pointer that is not read still has to be one.
         w13_scale = router if inputs.w13_scale is None else inputs.w13_scale
         w2_scale = router if inputs.w2_scale is None else inputs.w2_scale
 
         def launch() -> torch.Tensor:
-            x, x_scale = _quantised(inputs.x) if quantise else (inputs.x, router)
+            x, x_scale = _quantised(inputs.x, tokens) if quantise else (inputs.x, router)
             activated = torch.empty(slots, intermediate, dtype=torch.float32, device=x.device)
             _gate_up[up_grid](
                 x, x_scale, inputs.w13, w13_scale, ids, activated, slots, hidden, intermediate, cell.top_k,
-                int8, quantise, _TOKENS, _ROWS, _COLUMNS, num_warps=8,
+                int8, quantise, tokens, rows_each, columns, num_warps=8,
             )  # fmt: skip
-            rows, rows_scale = _quantised(activated) if quantise else (activated, router)
+            rows, rows_scale = _quantised(activated, tokens) if quantise else (activated, router)
             out = torch.empty_like(inputs.x)
             _down[down_grid](
                 rows, rows_scale, inputs.w2, w2_scale, ids, router, out, cell.tokens, hidden, intermediate,
-                cell.top_k, int8, quantise, _TOKENS, _ROWS, _COLUMNS, num_warps=8,
+                cell.top_k, int8, quantise, tokens, rows_each, columns, num_warps=8,
             )  # fmt: skip
             return out
 
