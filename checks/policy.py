@@ -72,6 +72,9 @@ _KEYS: dict[str, Test] = {
     "gate.max_expert_error.*": _RATE,
     "gate.max_gain_error.*": _RATE,
     "gate.worse_alpha.*": _PROBABILITY,
+    "decode.min_repeats": _POSITIVE_COUNT,
+    "decode.min_steps.*": _POSITIVE_COUNT,
+    "decode.required.*": _NAMES,
     "serving.token_tolerance": _SHARE,
     "serving.max_failure_share": _SHARE,
 }
