@@ -4,6 +4,7 @@
 .maxrows 1000000
 SELECT
     evidence,
+    benchmark,
     device,
     metric,
     contestant,

@@ -274,6 +274,7 @@ TABLES: dict[str, Table] = {
             "house": TEXT,
             "version": TEXT,  # of the contestant; figures of two versions never make one; NULL unknown
             **_CELL,
+            "benchmark": TEXT,  # what the figures are of; no mean is over two of them
             "cell_key": TEXT,  # everything of the source that makes two figures comparable, canonical JSON
             "metric": TEXT,  # time_us, ratio_best_dispatch_over_vllm, tflops ...
             "value": REAL,

@@ -17,7 +17,18 @@ POINTS = Suite(
             "points.never-win",
             "No comparison of such figures is called a win.",
             "SELECT evidence, cell_key, metric, contestant, rival, outcome FROM points_pairs ORDER BY ALL",
-            (OneOf("outcome", ("faster (point figures)", "tie", "sole entrant", "unverified")),),
+            (
+                OneOf(
+                    "outcome",
+                    (
+                        "faster (point figures)",
+                        "smaller (point figures)",
+                        "tie",
+                        "sole entrant",
+                        "unverified",
+                    ),
+                ),
+            ),
             "{evidence} {metric} of {contestant} against {rival} in {cell_key} is called {outcome}",
         ),
     ),

@@ -1,4 +1,4 @@
--- points_entrants: a row is evidence, cell_key, device, metric, contestant, version of the figures that were not
+-- points_entrants: a row is evidence, benchmark, cell_key, device, metric, contestant, version of the figures that were not
 -- measured here. Exact duplicates (same value, same conditions_json) count once, repeats enter by their median. One
 -- value that is refused, NULL or not positive refuses the entrant; a metric without a direction refuses all of them.
 -- cost is the value turned so that less is better; label is the contestant with its version where that is known.
@@ -6,6 +6,7 @@ CREATE VIEW points_entrants AS
 WITH figures AS (
     SELECT DISTINCT
         evidence,
+        benchmark,
         cell_key,
         coalesce(device, 'unknown') AS device,
         metric,
@@ -26,6 +27,7 @@ WITH figures AS (
 )
 SELECT
     evidence,
+    benchmark,
     cell_key,
     device,
     metric,
@@ -46,4 +48,4 @@ SELECT
         WHEN count(DISTINCT lower_is_better) > 1 THEN 'direction differs between figures'
     END AS refusal
 FROM figures
-GROUP BY evidence, cell_key, device, metric, contestant, version;
+GROUP BY evidence, benchmark, cell_key, device, metric, contestant, version;

@@ -1,11 +1,12 @@
--- points_pairs: a row is evidence, cell_key, device, metric, contestant, version, rival, rival_version (every ordered
--- pair; a lone entrant has a NULL rival). speedup_vs_rival > 1: this one is better. A comparison of point figures: no
--- interval, no verdict, so the outcome is never a win; within 1 % it is a tie. Two versions of one contestant are
--- compared with each rival apart, and not with each other.
+-- points_pairs: a row is evidence, benchmark, cell_key, device, metric, contestant, version, rival, rival_version: every
+-- ordered pair, and a lone entrant with a NULL rival. speedup_vs_rival > 1: this one is better. A comparison of point
+-- figures: no interval, no verdict, so the outcome is never a win; within 1 % it is a tie. Two versions of one
+-- contestant are compared with each rival apart, and not with each other. Of memory, the better one is smaller.
 CREATE VIEW points_pairs AS
 WITH pairs AS (
     SELECT
         a.evidence,
+        a.benchmark,
         a.cell_key,
         a.device,
         a.metric,
@@ -19,11 +20,13 @@ WITH pairs AS (
         nullif(concat_ws('; ', a.label || ': ' || a.refusal, b.label || ': ' || b.refusal), '') AS refusal
     FROM points_entrants a
     LEFT JOIN points_entrants b
-        ON b.evidence = a.evidence AND b.cell_key IS NOT DISTINCT FROM a.cell_key AND b.device = a.device
-        AND b.metric = a.metric AND b.contestant <> a.contestant
+        ON b.evidence = a.evidence AND b.benchmark IS NOT DISTINCT FROM a.benchmark
+        AND b.cell_key IS NOT DISTINCT FROM a.cell_key AND b.device = a.device AND b.metric = a.metric
+        AND b.contestant <> a.contestant
 )
 SELECT
     evidence,
+    benchmark,
     cell_key,
     device,
     metric,
@@ -38,6 +41,7 @@ SELECT
         WHEN refusal IS NOT NULL OR (rival IS NOT NULL AND speedup_vs_rival IS NULL) THEN 'unverified'
         WHEN rival IS NULL THEN 'sole entrant'
         WHEN greatest(speedup_vs_rival, 1 / speedup_vs_rival) <= 1.01::DOUBLE + 1e-12 THEN 'tie'
+        WHEN metric LIKE 'memory%' THEN 'smaller (point figures)'
         ELSE 'faster (point figures)'
     END AS outcome,
     CASE

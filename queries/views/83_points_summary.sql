@@ -1,4 +1,4 @@
--- points_summary: a row is evidence, device, metric, contestant, version, rival, rival_version: every ordered pair that
+-- points_summary: a row is evidence, benchmark, device, metric, contestant, version, rival, rival_version: every ordered pair that
 -- has a cell in common. cells_shared are those in which both have a figure, and each mean is over them alone and named:
 -- of the cells' speedups the geometric mean, the arithmetic mean and the median, and the ratio of the summed times
 -- (NULL where more is better: sums of rates mean nothing). speedup_vs_rival = t_rival / t_this. faster, slower and equal
@@ -8,6 +8,7 @@ CREATE VIEW points_summary AS
 WITH entered AS (
     SELECT
         evidence,
+        benchmark,
         device,
         metric,
         contestant,
@@ -15,11 +16,12 @@ WITH entered AS (
         count(*) AS cells,
         bool_and(lower_is_better) AS is_time
     FROM points_entrants
-    GROUP BY evidence, device, metric, contestant, version
+    GROUP BY evidence, benchmark, device, metric, contestant, version
 ),
 compared AS (
     SELECT
         evidence,
+        benchmark,
         device,
         metric,
         contestant,
@@ -39,10 +41,11 @@ compared AS (
             / sum(value) FILTER (WHERE speedup_vs_rival IS NOT NULL) AS of_sums
     FROM points_pairs
     WHERE rival IS NOT NULL
-    GROUP BY evidence, device, metric, contestant, version, rival, rival_version
+    GROUP BY evidence, benchmark, device, metric, contestant, version, rival, rival_version
 )
 SELECT
     c.evidence,
+    c.benchmark,
     c.device,
     c.metric,
     c.contestant,
@@ -63,8 +66,8 @@ SELECT
     CASE WHEN t.is_time AND r.is_time THEN c.of_sums END AS speedup_of_sums
 FROM compared c
 JOIN entered t
-    ON t.evidence = c.evidence AND t.device = c.device AND t.metric = c.metric AND t.contestant = c.contestant
+    ON t.evidence = c.evidence AND t.benchmark IS NOT DISTINCT FROM c.benchmark AND t.device = c.device AND t.metric = c.metric AND t.contestant = c.contestant
     AND t.version IS NOT DISTINCT FROM c.version
 JOIN entered r
-    ON r.evidence = c.evidence AND r.device = c.device AND r.metric = c.metric AND r.contestant = c.rival
+    ON r.evidence = c.evidence AND r.benchmark IS NOT DISTINCT FROM c.benchmark AND r.device = c.device AND r.metric = c.metric AND r.contestant = c.rival
     AND r.version IS NOT DISTINCT FROM c.rival_version;

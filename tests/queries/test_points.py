@@ -209,3 +209,29 @@ def test_versions_of_one_contestant_are_never_mixed(make_db: MakeDatabase) -> No
         "0.8",
         "0.9",
     }
+
+
+def test_less_memory_is_smaller_and_not_faster(make_db: MakeDatabase) -> None:
+    rows = [
+        point(name, value, row=i, cell_key="k", metric="memory_mb")
+        for i, (name, value) in enumerate({"this": 100.0, "that": 200.0}.items())
+    ]
+    cell = database(make_db, rows).row("FROM points_cells")
+    assert (cell["outcome"], cell["outcome_text"]) == (
+        "smaller (point figures)",
+        "this smaller than that (point figures)",
+    )
+
+
+def test_no_mean_is_over_two_benchmarks(make_db: MakeDatabase) -> None:
+    rows = [
+        point(name, value, row=2 * i + j, cell_key=str(j), benchmark=benchmark)
+        for i, (name, values) in enumerate({"this": (1.0, 3.0), "that": (2.0, 1.0)}.items())
+        for j, (value, benchmark) in enumerate(zip(values, ("forward", "backward"), strict=True))
+    ]
+    db = database(make_db, rows)
+    found = db.rows("FROM points_summary WHERE contestant = 'this'")
+    assert {row["benchmark"]: row["speedup_mean"] for row in found} == {
+        "forward": 2.0,
+        "backward": pytest.approx(1 / 3),
+    }

@@ -36,7 +36,13 @@ def _measures() -> dict[str, Measure]:
     for name, scale in rates.items():
         for per in ("/s", "/sec"):
             found[name + per] = Measure("gb_per_s", scale, lower_is_better=False)
-    for what, metric in {"tok": "tokens", "token": "tokens", "tokens": "tokens", "req": "requests", "requests": "requests"}.items():
+    for what, metric in {
+        "tok": "tokens",
+        "token": "tokens",
+        "tokens": "tokens",
+        "req": "requests",
+        "requests": "requests",
+    }.items():
         for per in ("/s", "/sec"):
             found[what + per] = Measure(f"{metric}_per_s", 1.0, lower_is_better=False)
     # What a tool calls MB is a million bytes in one and 2^20 in the next: kept as it is written.
