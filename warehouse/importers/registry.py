@@ -8,7 +8,18 @@ import importlib
 from warehouse.importers.base import FormatError, Importer
 from warehouse.importers.source import Source
 
-MODULES = ("vllm_throughput",)
+MODULES = (
+    "vllm_serve",
+    "vllm_throughput",
+    "sglang_serve",
+    "sglang_one_batch",
+    "guidellm",
+    "triton_perf_report",
+    "liger",
+    "aiconfigurator",
+    "moe_configs",
+    "units_csv",
+)
 
 
 class UnknownFormatError(FormatError):

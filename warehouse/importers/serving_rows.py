@@ -7,10 +7,47 @@ from typing import Any
 
 from warehouse import serving
 from warehouse.importers.base import Given, Parsed, Row
+from warehouse.importers.reading import Item
 from warehouse.importers.source import Source
 from warehouse.importers.values import Fields, compact, shown
 
 UNKNOWN = "unknown"
+
+_KEYS_SHOWN = 4
+# Clients name the protocol that they speak; these names are engines as well. 'openai' is none.
+_ENGINES = {
+    "vllm": "vllm",
+    "vllm-chat": "vllm",
+    "sglang": "sglang",
+    "sglang-native": "sglang",
+    "sglang-oai": "sglang",
+    "sglang-oai-chat": "sglang",
+    "sglang-embedding": "sglang",
+    "tgi": "tgi",
+    "lmdeploy": "lmdeploy",
+    "lmdeploy-chat": "lmdeploy",
+    "tensorrt-llm": "tensorrt-llm",
+    "trt": "tensorrt-llm",
+    "deepspeed-mii": "deepspeed-mii",
+    "scalellm": "scalellm",
+    "llama.cpp": "llama.cpp",
+}
+
+
+def engine_of(backend: str | None) -> str | None:
+    """The engine that a client's ``backend`` names; None where it names only a protocol."""
+    return _ENGINES.get((backend or "").lower())
+
+
+def rate_columns(fields: Fields) -> Row:
+    """``request_rate_per_s`` and ``request_rate_mode`` of the field ``request_rate``."""
+    value = fields.raw("request_rate")
+    try:
+        rate, mode = serving.request_rate(value)
+    except (ValueError, OverflowError):
+        fields.problems.append(f"request_rate is {shown(value)}, not a rate, 'inf' or 'trace'")
+        rate, mode = None, None
+    return {"request_rate_per_s": rate, "request_rate_mode": mode}
 
 
 def each_record(
@@ -25,21 +62,34 @@ def each_record(
     """
     for item in source.items:
         parsed.expect()
-        if item.problem is not None:
-            parsed.refuse(item.place, item.problem)
-        elif item.heading is not None:
-            parsed.refuse(item.place, f"a line that is not JSON: {shown(item.heading)}")
-        elif not isinstance(item.value, dict):
-            parsed.refuse(item.place, f"{shown(item.value)} is no object")
-        elif not fits(item.value):
-            known = ", ".join(shown(key) for key in list(item.value)[:4])
-            parsed.refuse(item.place, f"an object of another kind (it begins with {known or 'nothing'})")
-        else:
+        if not refuse_item(item, parsed, fits):
             yield item.place, item.value
 
 
+def refuse_item(item: Item, parsed: Parsed, fits: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Refuse what is no record of the format; returns whether it did."""
+    if item.problem is not None:
+        problem = item.problem
+    elif item.heading is not None:
+        problem = f"a line that is not JSON: {shown(item.heading)}"
+    elif not isinstance(item.value, dict):
+        problem = f"{shown(item.value)} is no object"
+    elif not fits(item.value):
+        known = ", ".join(shown(key) for key in list(item.value)[:_KEYS_SHOWN])
+        problem = f"an object of another kind (it begins with {known or 'nothing'})"
+    else:
+        return False
+    parsed.refuse(item.place, problem)
+    return True
+
+
 def finish_row(
-    row: Row, fields: Fields, given: Given, reasons: Sequence[str], leave_out: Iterable[str] = ()
+    row: Row,
+    fields: Fields,
+    given: Given,
+    reasons: Sequence[str],
+    leave_out: Iterable[str] = (),
+    unused: Row | None = None,
 ) -> Row:
     """Fill in what the command line gives, the outcome, the reasons of what is NULL, and the rest of the source.
 
@@ -49,6 +99,7 @@ def finish_row(
         given: facts that the file lacks.
         reasons: why columns are NULL, beyond what ``fields`` noticed.
         leave_out: fields that go nowhere (texts, arrays that became rows of requests).
+        unused: figures of the client that the row has not, or otherwise.
 
     Raises:
         RecordError: what remains of the record cannot be kept as JSON.
@@ -65,5 +116,8 @@ def finish_row(
     status, why = serving.outcome(row.get("requests_completed"), row.get("requests_asked"))
     row["status"] = status
     row["reason"] = "; ".join([*([why] if why else []), *notes]) or None
-    row["extra_json"] = compact(fields.rest(leave_out))
+    extra = fields.rest(leave_out)
+    if unused:
+        extra["client_figures_not_used"] = unused
+    row["extra_json"] = compact(extra)
     return row

@@ -151,7 +151,7 @@ def store(
         if table.num_rows:
             append(lake, name, table)
             result.rows[name] = table.num_rows
-    if before is None or rows_out:
+    if rows_out or (before is None and refused > sum(r.records for r in refusals if r.kind is Kind.BAD)):
         row = _imports_row(this, importer, source, given, parsed, refusals, rows_out)
         append(lake, "imports", [row])
         known.imports[this] = row

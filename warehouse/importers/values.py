@@ -101,6 +101,8 @@ class Fields:
             return None
         found = self.record[name]
         value = convert(found)
+        if _not_a_number(found):
+            self.problems.append(f"{name} is {found}")
         if value is None and not (found is None or found == "" or _not_a_number(found)):
             self.problems.append(f"{name} is {shown(found)}, not a {kind}")
         else:
