@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from warehouse.importers.values import count, real
+
+T = TypeVar("T")
 
 
 def number(value: Any) -> float | None:
@@ -36,7 +38,7 @@ def at(document: Any, *path: str | int) -> Any:
     return document
 
 
-def first(*values: Any) -> Any:
+def first(*values: T | None) -> T | None:
     """Return the first value that is not None."""
     return next((value for value in values if value is not None), None)
 
