@@ -1,0 +1,1 @@
+"""Served engines under one common client: a labelled reference beside dispatch, never in one ranking with it."""
