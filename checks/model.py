@@ -13,6 +13,12 @@ from typing import Any
 
 Scalar = str | int | float | bool
 
+# The device of everything that ran under Triton's interpreter, and what is said wherever its times are shown.
+INTERPRETER = "cpu-interpreter"
+INTERPRETER_NOTE = (
+    "times under Triton's interpreter show that the machinery works; they say nothing about any GPU"
+)
+
 
 class Status(enum.Enum):
     """What became of a rule, or of one row of it."""

@@ -11,7 +11,8 @@ from checks.claims.macros import MACROS, Call, MalformedCallError, parse_call
 from checks.claims.model import Verdict
 from checks.claims.sandbox import QueryBrokeError, QueryRefusedError, Sandbox
 from checks.claims.scan import Scanner
-from checks.claims.sentences import INTERPRETER, INTERPRETER_NOTE, NewClaimError, devices, sentences
+from checks.claims.sentences import NewClaimError, devices, sentences
+from checks.model import INTERPRETER, INTERPRETER_NOTE
 
 
 @dataclass(frozen=True)

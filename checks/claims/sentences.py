@@ -11,12 +11,9 @@ from checks.claims.macros import MACROS, Call
 from checks.claims.printed import decimal_of
 from checks.claims.sandbox import Row
 from checks.errors import ChecksError
+from checks.model import INTERPRETER
 
 _NAMES = {"vllm": "vLLM", "sglang": "SGLang", "humming": "Humming"}
-INTERPRETER = "cpu-interpreter"
-INTERPRETER_NOTE = (
-    "times under Triton's interpreter show that the machinery works; they say nothing about any GPU"
-)
 
 
 class NewClaimError(ChecksError):

@@ -13,6 +13,7 @@ from checks.model import Status
 from checks.report.content import blocks
 from checks.report.data import gather
 from checks.report.render import render
+from checks.report.sections import gather as gather_sections
 from checks.session import Session
 
 
@@ -30,6 +31,7 @@ def write(session: Session, gate: GateResult, out: Path) -> list[Path]:
     context: dict[str, Any] = {
         "data": data,
         "blocks": blocks(data),
+        "sections": gather_sections(session.con),
         "gate": gate,
         "claims": session.claims(),
         "build": session.build_info,

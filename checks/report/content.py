@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from checks.report.data import OUTCOMES, ReportData, Row
+from checks.model import INTERPRETER, INTERPRETER_NOTE
+from checks.report.data import OUTCOMES, ReportData
+from checks.report.rows import Row
 
 LIBRARY = "dispatch"  # whose speedups are drawn where it takes part
 
@@ -45,6 +47,26 @@ class Block:
     spreads: list[Row]
     subject: str
     contestants: list[str] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """Device, workload and mode in one line."""
+        return f"{self.device}, {self.workload}, {self.mode}"
+
+    @property
+    def note(self) -> str:
+        """What has to be known of every figure of the block; empty for a card."""
+        return INTERPRETER_NOTE if self.device == INTERPRETER else ""
+
+    @property
+    def pairs(self) -> list[Row]:
+        """The speedups of the subject over everyone; of the others each pair once, the other way is its inverse."""
+        return [
+            r
+            for r in self.ratios
+            if r["contestant"] == self.subject
+            or (r["rival"] != self.subject and r["contestant"] < r["rival"])
+        ]
 
 
 def blocks(data: ReportData) -> list[Block]:

@@ -1,13 +1,12 @@
-"""What a report shows, read from the views in one pass. Plain rows: dictionaries in a stable order."""
+"""What a report shows of a race, read from the views in one pass. Plain rows in a stable order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
-Row = dict[str, Any]
+from checks.report.rows import Row, rows
 
 OUTCOMES = ("win", "tie", "inconclusive", "incomplete", "sole entrant")
 
@@ -112,46 +111,6 @@ NOISE = """
     SELECT n.* FROM noise_floors n WHERE n.run_id IN (SELECT run_id FROM winners) ORDER BY run_id, timing_mode
 """
 
-GATE = """
-    SELECT run_id, config, count(*) AS positions, avg(agree::INTEGER) AS agreement,
-        count(*) FILTER (WHERE NOT agree) AS disagreements,
-        max(reference_gap_logits) FILTER (WHERE NOT agree) AS largest_gap_logits,
-        exp(avg(candidate_nll)) AS perplexity, exp(avg(reference_nll)) AS reference_perplexity,
-        min(kernel_calls) AS least_kernel_calls
-    FROM gate_positions GROUP BY run_id, config ORDER BY run_id, config
-"""
-
-GAPS = """
-    SELECT run_id, config, floor(reference_gap_logits * 10) / 10 AS gap_logits, count(*) AS positions
-    FROM gate_positions WHERE NOT agree AND reference_gap_logits IS NOT NULL
-    GROUP BY run_id, config, gap_logits ORDER BY run_id, config, gap_logits
-"""
-
-DECODE = """
-    SELECT run_id, config, any_value(model) AS model, any_value(precision) AS precision,
-        any_value(graph) AS graph, count(DISTINCT repeat) AS repeats, count(*) AS steps,
-        median(time_us) AS median_us, quantile_cont(time_us, 0.99) AS p99_us
-    FROM decode_steps GROUP BY run_id, config ORDER BY run_id, config
-"""
-
-SERVING = """
-    SELECT serving_id, evidence, engine, engine_version, client, model, weights, device, max_concurrency,
-        requests_asked, requests_completed, requests_failed, input_tokens, output_tokens,
-        output_tokens_per_s, ttft_p50_ms, tpot_p50_ms, prefix_cache, status, reason
-    FROM serving_runs ORDER BY model, client, engine, max_concurrency, repeat, serving_id
-"""
-
-COSTS = """
-    SELECT cost_id, basis, amount_usd, period_s, rate_usd_per_h, covers, source FROM costs ORDER BY cost_id
-"""
-
-POINTS = """
-    SELECT evidence, cell_key, device, metric, contestant, rival, value, rival_value, speedup_vs_rival,
-        outcome, reason
-    FROM points_pairs WHERE rival IS NULL OR contestant < rival
-    ORDER BY evidence, cell_key, device, metric, contestant, rival
-"""
-
 POLICIES = """
     SELECT policy_sha256, registered_at, policy_toml FROM policies
     WHERE policy_sha256 IN (SELECT policy_sha256 FROM winners) ORDER BY registered_at
@@ -171,20 +130,7 @@ class ReportData:
     builds: list[Row]
     clocks: list[Row]
     noise: list[Row]
-    gate: list[Row]
-    gaps: list[Row]
-    decode: list[Row]
-    serving: list[Row]
-    costs: list[Row]
-    points: list[Row]
     policies: list[Row]
-
-
-def rows(con: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
-    """Return the rows of ``query`` as dictionaries."""
-    cursor = con.execute(query)
-    names = [d[0] for d in cursor.description or ()]
-    return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
 
 
 def gather(con: duckdb.DuckDBPyConnection) -> ReportData:
@@ -199,11 +145,5 @@ def gather(con: duckdb.DuckDBPyConnection) -> ReportData:
         builds=rows(con, BUILDS),
         clocks=rows(con, CLOCKS),
         noise=rows(con, NOISE),
-        gate=rows(con, GATE),
-        gaps=rows(con, GAPS),
-        decode=rows(con, DECODE),
-        serving=rows(con, SERVING),
-        costs=rows(con, COSTS),
-        points=rows(con, POINTS),
         policies=rows(con, POLICIES),
     )

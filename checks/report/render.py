@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from checks.report import charts
+from checks.report import charts, section_charts, sections
 
 
 def render(kind: str, context: dict[str, Any]) -> str:
@@ -21,7 +21,7 @@ def render(kind: str, context: dict[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"number": number, "cell": table_cell, "fixed": fixed}
-    environment.globals["charts"] = charts
+    environment.globals |= {"charts": charts, "section_charts": section_charts, "columns": sections}
     return environment.get_template(f"report.{kind}.j2").render(context)
 
 

@@ -1,0 +1,234 @@
+"""What the report shows beside the race: the gate, decode inside a model, served engines, imported figures, costs.
+
+Each is a section of its own and no ratio crosses two of them. Columns are what the tables print; units and
+percentages stand in their names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import duckdb
+
+from checks.model import INTERPRETER, INTERPRETER_NOTE
+from checks.report.rows import Row, rows
+
+# The runs whose word counts, of each device and model.
+GATE_RUNS = """
+    SELECT run_id, device, model, positions, required, complete, not_passed, not_passed_configs, runs, last_event,
+        speaks
+    FROM gate_runs ORDER BY device, model, run_id
+"""
+GATE = """
+    SELECT g.config, g.role, g.verdict, g.reason, g.positions, g.disagreements, g.large_gaps, g.widest_gap_logits,
+        100 * g.agreement AS agreement_percent, 100 * g.yardstick_agreement AS stock_vs_float32_percent,
+        100 * g.perplexity_increase AS perplexity_increase_percent, g.drift_ratio, g.expert_error, g.gain_error,
+        g.p_worse, g.kernel_calls, g.expert_bytes_before, g.expert_bytes_after, g.duration_s, g.run_id,
+        g.large_gap_logits
+    FROM gate_results g JOIN gate_runs r USING (run_id)
+    WHERE r.speaks ORDER BY r.device, r.model, g.config_order, g.config
+"""
+GATE_COLUMNS = (
+    "config", "verdict", "positions", "disagreements", "large_gaps", "widest_gap_logits", "agreement_percent",
+    "stock_vs_float32_percent", "perplexity_increase_percent", "drift_ratio", "expert_error", "gain_error", "p_worse",
+    "kernel_calls", "reason",
+)  # fmt: skip
+# Bins of a tenth of a logit; a bin holds its lower end.
+GAPS = """
+    SELECT p.run_id, p.config, floor(p.reference_gap_logits * 10)::BIGINT AS bin, count(*) AS positions
+    FROM gate_positions p JOIN gate_runs r USING (run_id)
+    WHERE r.speaks AND NOT p.agree AND p.reference_gap_logits IS NOT NULL
+    GROUP BY ALL ORDER BY p.run_id, p.config, bin
+"""
+DRIFT = """
+    SELECT d.run_id, d.config, d.layer, d.mean_drift, d.largest_drift, d.drift_ratio
+    FROM gate_layer_drift d JOIN gate_runs r USING (run_id)
+    WHERE r.speaks ORDER BY d.run_id, d.config, d.layer
+"""
+# A repeat's rate is that of its median step; the least and the greatest of the repeats stand beside their median.
+DECODE = """
+    WITH repeats AS (
+        SELECT run_id, config, repeat, any_value(model) AS model, any_value(precision) AS precision,
+            any_value(graph) AS graph, count(*) AS steps, 1e6 / median(time_us) AS tokens_per_s
+        FROM decode_steps GROUP BY run_id, config, repeat
+    )
+    SELECT d.run_id, s.device, any_value(d.model) AS model, d.config, any_value(d.precision) AS precision,
+        any_value(d.graph) AS graph, count(*) AS repeats, sum(d.steps)::BIGINT AS steps,
+        median(d.tokens_per_s) AS tokens_per_s, min(d.tokens_per_s) AS least_tokens_per_s,
+        max(d.tokens_per_s) AS most_tokens_per_s
+    FROM repeats d LEFT JOIN run_status s USING (run_id)
+    GROUP BY d.run_id, s.device, d.config ORDER BY d.run_id, tokens_per_s DESC
+"""
+DECODE_COLUMNS = (
+    "config", "precision", "graph", "repeats", "steps", "tokens_per_s", "least_tokens_per_s", "most_tokens_per_s",
+)  # fmt: skip
+# What makes two served runs comparable stands in the group; a row is an engine at one load.
+SERVING = """
+    SELECT evidence, device, model, client, input_tokens_asked, output_tokens_asked, engine,
+        string_agg(DISTINCT engine_version, ', ') AS engine_version, any_value(weights) AS weights, max_concurrency,
+        count(*) FILTER (WHERE status = 'passed') AS repeats,
+        median(output_tokens_per_s) FILTER (WHERE status = 'passed') AS tokens_per_s,
+        min(output_tokens_per_s) FILTER (WHERE status = 'passed') AS least_tokens_per_s,
+        max(output_tokens_per_s) FILTER (WHERE status = 'passed') AS most_tokens_per_s,
+        median(ttft_p50_ms) FILTER (WHERE status = 'passed') AS ttft_p50_ms,
+        median(ttft_p99_ms) FILTER (WHERE status = 'passed') AS ttft_p99_ms,
+        median(tpot_p50_ms) FILTER (WHERE status = 'passed') AS tpot_p50_ms,
+        sum(requests_asked)::BIGINT AS requests_asked, sum(requests_failed)::BIGINT AS requests_failed,
+        string_agg(DISTINCT coalesce(reason, status), '; ') FILTER (WHERE status <> 'passed') AS not_passed
+    FROM serving_runs
+    GROUP BY evidence, device, model, client, input_tokens_asked, output_tokens_asked, engine, max_concurrency
+    ORDER BY ALL
+"""
+SERVING_COLUMNS = (
+    "engine", "engine_version", "weights", "max_concurrency", "repeats", "tokens_per_s", "least_tokens_per_s",
+    "most_tokens_per_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "requests_asked", "requests_failed", "not_passed",
+)  # fmt: skip
+SUMMARY = "SELECT * FROM points_summary ORDER BY ALL"
+POINTS = """
+    SELECT evidence, cell_key, device, metric, contestant, rival, value, rival_value, speedup_vs_rival, outcome, reason
+    FROM points_pairs WHERE rival IS NULL OR contestant < rival
+    ORDER BY evidence, cell_key, device, metric, contestant, rival
+"""
+IMPORTS = "SELECT * EXCLUDE (schema_version) FROM imports ORDER BY import_id"
+COSTS = """
+    SELECT cost_id, basis, amount_usd, period_s, rate_usd_per_h, covers, source FROM costs ORDER BY cost_id
+"""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The run of the gate that speaks for one device and model."""
+
+    run_id: str
+    device: str
+    model: str
+    verdict: str
+    note: str
+    configs: list[Row]
+    gaps: list[Row]
+    drift: list[Row]
+
+    @property
+    def place(self) -> str:
+        """Device and model in one line."""
+        return f"{self.device}, {self.model}"
+
+
+@dataclass(frozen=True)
+class Decode:
+    """One run of decode steps."""
+
+    run_id: str
+    place: str
+    note: str
+    configs: list[Row]
+
+
+@dataclass(frozen=True)
+class Served:
+    """Served runs of one device, model, client and request lengths: what may stand in one chart."""
+
+    place: str
+    note: str
+    loads: list[Row]
+
+
+@dataclass(frozen=True)
+class Sections:
+    """Rows of every section beside the race; one whose list is empty is left out of the report."""
+
+    gates: list[Gate]
+    gate_runs: list[Row]
+    decodes: list[Decode]
+    served: list[Served]
+    summary: list[Row]
+    points: list[Row]
+    imports: list[Row]
+    costs: list[Row]
+
+
+def gather(con: duckdb.DuckDBPyConnection) -> Sections:
+    """Read the sections beside the race."""
+    runs = rows(con, GATE_RUNS)
+    return Sections(
+        gates=_gates(con, [r for r in runs if r["speaks"]]),
+        gate_runs=runs,
+        decodes=[
+            Decode(run, _place(found[0], "device", "model"), _note(found[0]), found)
+            for run, found in _by_run(rows(con, DECODE)).items()
+        ],
+        served=_served(rows(con, SERVING)),
+        summary=rows(con, SUMMARY),
+        points=rows(con, POINTS),
+        imports=rows(con, IMPORTS),
+        costs=rows(con, COSTS),
+    )
+
+
+def _gates(con: duckdb.DuckDBPyConnection, speaking: list[Row]) -> list[Gate]:
+    configs, gaps, drift = (_by_run(rows(con, query)) for query in (GATE, GAPS, DRIFT))
+    return [
+        Gate(
+            r["run_id"],
+            r["device"],
+            r["model"],
+            gate_verdict(configs.get(r["run_id"], [])),
+            _note(r),
+            configs.get(r["run_id"], []),
+            gaps.get(r["run_id"], []),
+            drift.get(r["run_id"], []),
+        )
+        for r in speaking
+    ]
+
+
+def _served(found: list[Row]) -> list[Served]:
+    def group_of(row: Row) -> tuple[str, ...]:
+        keys = ("evidence", "device", "model", "client", "input_tokens_asked", "output_tokens_asked")
+        return tuple(str(row[k]) for k in keys)
+
+    groups = [list(g) for _, g in groupby(sorted(found, key=group_of), key=group_of)]
+    return [
+        Served(
+            f"{_place(g[0], 'device', 'model', 'client')}, {_tokens(g[0])}, {g[0]['evidence']}",
+            _note(g[0]),
+            g,
+        )
+        for g in groups
+    ]
+
+
+def _tokens(row: Row) -> str:
+    asked = [row["input_tokens_asked"], row["output_tokens_asked"]]
+    return " in, ".join("unknown" if a is None else str(a) for a in asked) + " out"
+
+
+def _place(row: Row, *columns: str) -> str:
+    return ", ".join(str(row[c] or f"unknown {c}") for c in columns)
+
+
+def _note(row: Row) -> str:
+    return INTERPRETER_NOTE if row["device"] == INTERPRETER else ""
+
+
+def _by_run(found: list[Row]) -> dict[Any, list[Row]]:
+    ordered = sorted(found, key=lambda r: str(r["run_id"]))
+    return {run: list(group) for run, group in groupby(ordered, key=lambda r: r["run_id"])}
+
+
+def gate_verdict(configs: list[Row]) -> str:
+    """Return how many candidates passed, at how many positions, and what is with the others."""
+    candidates = [c for c in configs if c["role"] == "candidate"]
+    passed = [c for c in candidates if c["verdict"] == "passed"]
+    if not candidates:
+        return "No candidate was compared."
+    said = "All" if len(passed) == len(candidates) else f"{len(passed)} of"
+    least = min((c["positions"] for c in passed), default=0)
+    positions = f" at {least} positions each" if passed else ""
+    counted = f"{said} {len(candidates)} candidate{'s' if len(candidates) > 1 else ''} passed{positions}."
+    others = [
+        f"{c['config']} is {c['verdict']}" for c in configs if c["verdict"] not in {"passed", "yardstick"}
+    ]
+    return f"{counted} {', '.join(others)}." if others else counted
