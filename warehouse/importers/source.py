@@ -109,7 +109,8 @@ class Source:
         text = decoded(head).lstrip()
         if text[:1] in "{[" or self.path.suffix in {".json", ".jsonl"} or "\n{" in text:
             return JSON
-        return CSV if "," in text.partition("\n")[0] else TEXT
+        table = self.path.suffix in {"", ".txt"} and "," in text.partition("\n")[0]
+        return CSV if table else TEXT
 
     @functools.cached_property
     def items(self) -> list[Item]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
+import msgspec
 
 from warehouse.importers.base import RecordError
 
@@ -160,8 +160,8 @@ def identity(format_name: str, record: Mapping[str, Any], bulk: Iterable[str] = 
 def _quick(value: Any) -> bytes:
     """Canonical bytes by the quick writer, which takes no NaN (it writes null) and no integer over 64 bits."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:
+        return msgspec.json.encode(value, order="sorted")
+    except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeEncodeError):
         return canonical(value)
 
 
