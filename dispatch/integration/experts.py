@@ -15,9 +15,8 @@ import torch
 from transformers.integrations.moe import ExpertsInterface
 
 from dispatch.config import MoeConfig
-from dispatch.integration.layers import ExpertsLayer, check_layer, dense_weights
+from dispatch.integration.layers import ExpertsLayer, dense_weights, prepare_layer
 from dispatch.moe import fused_moe
-from dispatch.precision import Precision
 
 ExpertsForward = Callable[[ExpertsLayer, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -59,29 +58,57 @@ def _forward(kernel: str) -> ExpertsForward:
         top_k_index: torch.Tensor,
         top_k_weights: torch.Tensor,
     ) -> torch.Tensor:
-        check_layer(layer)
+        prepare_layer(layer)
         w13, w2 = dense_weights(layer)
         if getattr(layer, "_is_expert_parallel", False):
             # transformers marks a choice whose expert another rank holds by id E. To fused_moe that is out of
             # range, dropped and flagged; -1 is dropped without the flag, which stays for real faults.
             top_k_index = top_k_index.masked_fill(top_k_index >= w13.shape[0], -1)
-        precision: Precision | None = getattr(layer, "dispatch_precision", None)
-        scales = {}
-        if precision is not None:
-            scales = {"w13_scale": layer.gate_up_proj_scale, "w2_scale": layer.down_proj_scale}
-        return fused_moe(
-            hidden_states,
-            w13,
-            w2,
-            top_k_weights.float(),
-            top_k_index,
-            kernel=kernel,
-            precision=precision,
-            config=_config.get(),
-            **scales,
+        # A layer that quantize_experts has been at has these three.
+        precision: str | None = getattr(layer, "dispatch_precision", None)
+        w13_scale = layer.gate_up_proj_scale if precision else None
+        w2_scale = layer.down_proj_scale if precision else None
+        run = _opaque if torch.compiler.is_compiling() else _run
+        return run(
+            hidden_states, w13, w2, top_k_weights.float(), top_k_index, w13_scale, w2_scale, kernel, precision
         )
 
     return forward
+
+
+def _run(
+    x: torch.Tensor,
+    w13: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    w13_scale: torch.Tensor | None,
+    w2_scale: torch.Tensor | None,
+    kernel: str,
+    precision: str | None,
+) -> torch.Tensor:
+    return fused_moe(
+        x,
+        w13,
+        w2,
+        topk_weights,
+        topk_ids,
+        kernel=kernel,
+        precision=precision,
+        w13_scale=w13_scale,
+        w2_scale=w2_scale,
+        config=_config.get(),
+    )
+
+
+# What torch.compile sees: one operation that it does not look into. Outside of it, going through the registry
+# of operations would only cost time.
+_opaque = torch.library.custom_op("dispatch::fused_moe", _run, mutates_args=())
+
+
+@_opaque.register_fake
+def _shape(x: torch.Tensor, *_: object) -> torch.Tensor:
+    return x.new_empty(x.shape)
 
 
 _FORWARDS = {name: _forward(kernel) for name, kernel in IMPLEMENTATIONS.items()}

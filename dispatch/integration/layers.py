@@ -7,7 +7,6 @@ say how its weights lie. A flag that is not understood here is refused by its na
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -23,8 +22,6 @@ _WEIGHTS_AXES = 3
 # A gate and an up value each: where silu is curved, where it is flat, and beyond any limit that a model
 # clamps at.
 _PROBE = (-1e4, -60.0, -9.0, -2.5, -1.0, -0.25, 0.0, 0.25, 1.0, 2.5, 9.0, 60.0, 1e4)
-
-_understood: WeakSet[nn.Module] = WeakSet()
 
 
 def is_experts_layer(module: nn.Module) -> bool:
@@ -47,43 +44,40 @@ def experts_layers(model: nn.Module) -> dict[str, ExpertsLayer]:
     return layers
 
 
-def check_layer(layer: ExpertsLayer) -> None:
+def prepare_layer(layer: ExpertsLayer) -> None:
     """Refuse a layer that computes something else than ``w2 @ (silu(gate) * up)``; each layer is read once.
+
+    A transposed layer ([E, H, 2 I] and [E, I, H]) gets its memory laid out anew, in place: its parameters keep
+    their shapes and values, with other strides, and no second copy stays.
 
     Raises:
         UnsupportedError: names the layer's class and the flag, gate or type.
         CaptureError: the layer has not been read yet, and a CUDA graph is being captured.
     """
-    if layer in _understood:
+    if getattr(layer, "dispatch_ready", False):
         return
+    _prepare(layer)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _prepare(layer: ExpertsLayer) -> None:
     name = type(layer).__name__
     _check_flags(layer, name)
     _check_weights(layer, name)
+    if capturing(layer.gate_up_proj.device):
+        raise CaptureError(f"{name}: the first call reads the layer; run the model once before capturing.")
     _check_gate(layer, name)
-    _understood.add(layer)
+    if layer.is_transposed:
+        for held in (layer.gate_up_proj, layer.down_proj):
+            held.data = held.detach().transpose(1, 2).contiguous().transpose(1, 2)
+    layer.dispatch_ready = True
 
 
 def dense_weights(layer: ExpertsLayer) -> tuple[torch.Tensor, torch.Tensor]:
-    """w13 [E, 2 I, H] and w2 [E, H, I] of a checked layer, each with a dense last axis.
-
-    A transposed layer ([E, H, 2 I] and [E, I, H]) gets its memory laid out anew once, in place: its
-    parameters keep their shapes and values, with other strides, and no second copy stays.
-
-    Raises:
-        CaptureError: that would happen while a CUDA graph is being captured.
-    """
+    """w13 [E, 2 I, H] and w2 [E, H, I] of a prepared layer, each with a dense last axis."""
     if layer.is_transposed:
-        return _transposed(layer.gate_up_proj), _transposed(layer.down_proj)
+        return layer.gate_up_proj.transpose(1, 2), layer.down_proj.transpose(1, 2)
     return layer.gate_up_proj, layer.down_proj
-
-
-def _transposed(parameter: nn.Parameter) -> torch.Tensor:
-    view = parameter.transpose(1, 2)
-    if view.stride(2) != 1 and view.shape[2] != 1:
-        _refuse_capture(parameter.device, "lays a transposed layer's weights out anew")
-        parameter.data = view.detach().contiguous().transpose(1, 2)
-        view = parameter.transpose(1, 2)
-    return view
 
 
 def _check_flags(layer: ExpertsLayer, name: str) -> None:
@@ -123,7 +117,6 @@ def _check_weights(layer: ExpertsLayer, name: str) -> None:
 def _check_gate(layer: ExpertsLayer, name: str) -> None:
     """Run the layer's own gate on a few numbers: names of activations and limits say less."""
     device: torch.device = layer.gate_up_proj.device
-    _refuse_capture(device, "tries a layer's gate")
     values = torch.tensor(_PROBE, dtype=torch.float32)
     gate, up = values.repeat_interleave(len(values)), values.repeat(len(values))
     with torch.no_grad():
@@ -136,8 +129,3 @@ def _check_gate(layer: ExpertsLayer, name: str) -> None:
             f"{name} does not compute silu(gate) * up, which is what dispatch computes: "
             f"its activation is {own}, its gate {type(layer)._apply_gate.__qualname__}."
         )
-
-
-def _refuse_capture(device: torch.device, what: str) -> None:
-    if capturing(device):
-        raise CaptureError(f"dispatch {what} at its first call: run the model once before capturing.")

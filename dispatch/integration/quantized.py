@@ -10,7 +10,7 @@ from torch import nn
 
 from dispatch.errors import InvalidInputError
 from dispatch.integration.experts import IMPLEMENTATIONS
-from dispatch.integration.layers import ExpertsLayer, check_layer, experts_layers
+from dispatch.integration.layers import ExpertsLayer, experts_layers, prepare_layer
 from dispatch.precision import Precision
 from dispatch.quantize import quantize_per_channel
 
@@ -65,7 +65,7 @@ class QuantizedExperts(nn.Module):
     transformers' own implementations would take the int8 values for weights.
     """
 
-    dispatch_precision: Precision
+    dispatch_precision: str
     config: Any
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -108,7 +108,7 @@ def quantize_experts(model: nn.Module, precision: Precision | str) -> MemoryRepo
         )
     layers = experts_layers(model)
     for layer in layers.values():
-        check_layer(layer)
+        prepare_layer(layer)
     named = Precision(precision)
     return MemoryReport(named, tuple(_quantize(name, layer, named) for name, layer in layers.items()))
 
@@ -121,7 +121,7 @@ def _quantize(name: str, layer: ExpertsLayer, precision: Precision) -> LayerMemo
         layer.is_transposed = False
         own = type(layer)
         layer.__class__ = type(f"Quantized{own.__name__}", (QuantizedExperts, own), {})
-    layer.dispatch_precision = precision
+    layer.dispatch_precision = str(precision)
     return LayerMemory(name, before, _bytes(layer))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.conversion_mapping import (
     get_checkpoint_conversion_mapping,
@@ -49,15 +50,23 @@ def load(
         UnsupportedError: the configuration is not one of a first DeepSeek-MoE.
     """
     config = _read(Path(path))
-    # Without names of experts transformers would draw random ones and warn; here a gap is an error.
-    loaded: Any = DeepseekForCausalLM.from_pretrained(
-        path,
-        config=config,
-        dtype=dtype,
-        experts_implementation=experts_implementation,
-        local_files_only=True,
-        output_loading_info=True,
-    )
+    try:
+        loaded: Any = DeepseekForCausalLM.from_pretrained(
+            path,
+            config=config,
+            dtype=dtype,
+            experts_implementation=experts_implementation,
+            local_files_only=True,
+            # Weights of another shape are named below, with those that transformers would draw anew.
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    except (OSError, SafetensorError) as error:
+        raise InvalidInputError(f"{path}: the weights cannot be read: {_first_line(error)}.") from None
+    except RuntimeError as error:
+        raise InvalidInputError(
+            f"{path}: the experts of a layer do not fit together, one lacks a weight: {_first_line(error)}."
+        ) from None
     model, info = loaded
     for what in ("missing_keys", "mismatched_keys", "unexpected_keys"):
         if info[what]:
@@ -104,6 +113,10 @@ def build(
         )
     ready: DeepseekForCausalLM = model.eval().requires_grad_(False)
     return ready
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _read(path: Path) -> DeepseekConfig:

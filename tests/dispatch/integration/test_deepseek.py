@@ -175,6 +175,20 @@ def test_a_checkpoint_with_gaps_is_not_filled_with_random_weights(name, sentence
         deepseek.load(released.save(tmp_path / "model", released.CONFIG, weights))
 
 
+def test_weights_that_cannot_be_read_are_refused(folder, tmp_path):
+    (tmp_path / "config.json").symlink_to(folder / "config.json")
+    with pytest.raises(
+        InvalidInputError, match=r"the weights cannot be read: Error no file named model\.safetensors"
+    ):
+        deepseek.load(tmp_path)
+    whole = (folder / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(
+        InvalidInputError, match="the weights cannot be read: Error while deserializing header"
+    ):
+        deepseek.load(tmp_path)
+
+
 def test_weights_of_a_layer_that_the_configuration_has_not_are_refused(checkpoint, tmp_path):
     config = {**released.CONFIG, "num_hidden_layers": 3}
     with pytest.raises(InvalidInputError, match="weights are unexpected"):

@@ -107,3 +107,16 @@ def test_greedy_generation_gives_the_tokens_of_stock(device):
     assert calls.least() == 4
     assert torch.equal(found, stock)
     assert found.shape == (2, 13)
+
+
+def test_a_compiled_model_sees_one_operation_and_breaks_no_graph(device):
+    """transformers compiles the forward by itself when it generates with a static cache on a GPU."""
+    model = make("mixtral", device, torch.float16)
+    model.set_experts_implementation("dispatch")
+    expected = model(token_ids(device)).logits
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=False)
+    assert torch.equal(compiled(token_ids(device)).logits, expected)
+    # Hooks are not traced into the graph: calls are seen, and not taken for a layer's.
+    with count_calls(model) as calls:
+        compiled(token_ids(device))
+    assert (calls.outside, calls.least()) == (2, 0)

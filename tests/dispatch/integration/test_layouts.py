@@ -103,6 +103,8 @@ def test_the_transposed_layer_of_transformers_is_computed(device):
     """Aria's text experts."""
     from transformers.models.aria.modeling_aria import AriaExperts
 
+    if not hasattr(AriaExperts, "_apply_gate"):
+        pytest.skip("in this transformers Aria has a loop of its own")
     config = SimpleNamespace(
         moe_num_experts=EXPERTS,
         hidden_size=HIDDEN,
