@@ -75,6 +75,7 @@ _KEYS: dict[str, Test] = {
     "decode.min_repeats": _POSITIVE_COUNT,
     "decode.min_steps.*": _POSITIVE_COUNT,
     "decode.required.*": _NAMES,
+    "serving.min_repeats": _POSITIVE_COUNT,
     "serving.token_tolerance": _SHARE,
     "serving.max_failure_share": _SHARE,
 }

@@ -1,0 +1,15 @@
+-- serving_costs: a row is a run that money is recorded for. A rate is what was stated, weighted by how long it ran;
+-- a billing record is what was charged, spread evenly over the period that it pays for.
+CREATE VIEW serving_costs AS
+SELECT
+    run_id,
+    coalesce(
+        3600 * sum(amount_usd) FILTER (WHERE basis = 'rate' AND period_s > 0 AND amount_usd IS NOT NULL)
+        / sum(period_s) FILTER (WHERE basis = 'rate' AND period_s > 0 AND amount_usd IS NOT NULL),
+        avg(rate_usd_per_h) FILTER (WHERE basis = 'rate')
+    ) AS rate_usd_per_h,
+    3600 * sum(amount_usd) FILTER (WHERE basis = 'billing' AND period_s > 0)
+    / sum(period_s) FILTER (WHERE basis = 'billing' AND period_s > 0) AS billed_usd_per_h
+FROM costs
+WHERE run_id IS NOT NULL
+GROUP BY run_id;
