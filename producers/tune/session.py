@@ -12,17 +12,17 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from producers.crew import Crew
 from producers.drawing import Drawn, weights_of
-from producers.errors import PeerError, RefusedError
+from producers.errors import PeerError, RefusedError, StoppedError
 from producers.outcomes import REASONS
 from producers.process import Reply
 from producers.tune.record import Journal, Problem
-from producers.tune.search import Config, Outcome, Search, key
+from producers.tune.search import Config, Outcome, Search, Trial, key
 
 _POLL_S = 0.05
 # Of a problem's time, the first pass; the rest is for the second and the comparison.
@@ -122,8 +122,7 @@ class Tuning:
         try:
             self._enter(problem, drawn)
         except PeerError as error:
-            self._refuse(problem, error)
-            task.done = True
+            self._give_up(task, error)
             return
         if task.search is None:
             known = self.journal.trials(problem)
@@ -142,18 +141,34 @@ class Tuning:
             else:
                 search.refine(self._ready(problem, task.candidates, until))
                 chosen = search.confirm()
-        finally:
-            trials = search.trials[before:]
-            best = search.best() if chosen is None else chosen
-            self.journal.append(problem, trials, default=task.default, chosen=best)
-        self._leave(problem, search)
+            spoiled = self._leave(problem)
+        except PeerError as error:  # its worker is gone for good
+            self._record(task, search.trials[before:], search.best())
+            self._give_up(task, error)
+            return
+        except StoppedError:
+            self._record(task, search.trials[before:], search.best())
+            raise
+        if spoiled is not None:
+            trials = [replace(t, outcomes=dict.fromkeys(t.outcomes, spoiled)) for t in search.trials[before:]]
+            self._record(task, trials, task.default)
+            self._give_up(task, PeerError(str(spoiled.reason_code), str(spoiled.detail), fatal=False))
+            return
+        self._record(task, search.trials[before:], chosen or search.best())
         if chosen is not None:
             task.done = True
-            gain = 1 / search.score(chosen) if search.score(chosen) > 0 else 0.0
             self.note(
-                f"{problem.label}: {len(search.trials)} trials, {gain:.3f} x the default's speed, {key(chosen)}"
+                f"{problem.label}: {len(search.trials)} trials, {search.score(chosen):.3f} of the default's time "
+                f"with {key(chosen)}"
             )
             self._write_tables(problem, chosen)
+
+    def _record(self, task: Task, trials: Sequence[Trial], chosen: Config) -> None:
+        self.journal.append(task.problem, trials, default=task.default, chosen=chosen)
+
+    def _give_up(self, task: Task, error: PeerError) -> None:
+        task.done = True
+        self._refuse(task.problem, error)
 
     def _may_go_on(self, until: float) -> bool:
         self.check()
@@ -223,18 +238,10 @@ class Tuning:
                     "measure could be compared. Look for a worker that changes what it loads."
                 )
 
-    def _leave(self, problem: Problem, search: Search) -> None:
-        """Forget the inputs; who wrote into them is refused for everything that it did to the problem."""
-        try:
-            spoiled = self._ask(problem, "leave")["outcomes"]
-        except PeerError as error:
-            self.note(f"{problem.label}: {error}")
-            return
-        if spoiled:
-            first = _outcome(next(iter(spoiled.values())))
-            raise RefusedError(
-                f"{problem.label}: {first.detail}; none of its {len(search.trials)} trials can be trusted."
-            )
+    def _leave(self, problem: Problem) -> Outcome | None:
+        """Forget the inputs; returns a refusal where one of the trials wrote into them."""
+        spoiled = self._ask(problem, "leave")["outcomes"]
+        return _outcome(next(iter(spoiled.values()))) if spoiled else None
 
     def _write_tables(self, problem: Problem, chosen: Config) -> None:
         cell = problem.cells[0].row()
