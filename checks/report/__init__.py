@@ -17,16 +17,8 @@ from checks.report.sections import gather as gather_sections
 from checks.session import Session
 
 
-def write(session: Session, gate: GateResult, out: Path) -> list[Path]:
-    """Write ``report.md``, ``report.html`` and, last, ``receipt.json`` into ``out``; return their paths.
-
-    Raises:
-        ValueError: the gate does not hold.
-        ReportError: the folder cannot be written.
-
-    """
-    if gate.exit_code != 0:
-        raise ValueError("a report is written only behind a passing gate")
+def compose(session: Session, gate: GateResult) -> dict[str, str]:
+    """Return the report as ``report.md`` and ``report.html``; whether it may be written is not asked here."""
     data = gather(session.con)
     context: dict[str, Any] = {
         "data": data,
@@ -38,7 +30,20 @@ def write(session: Session, gate: GateResult, out: Path) -> list[Path]:
         "fingerprint": session.fingerprint,
         "versions": receipts.versions(),
     }
-    files = {f"report.{kind}": render(kind, context).encode() for kind in ("md", "html")}
+    return {f"report.{kind}": render(kind, context) for kind in ("md", "html")}
+
+
+def write(session: Session, gate: GateResult, out: Path) -> list[Path]:
+    """Write ``report.md``, ``report.html`` and, last, ``receipt.json`` into ``out``; return their paths.
+
+    Raises:
+        ValueError: the gate does not hold.
+        ReportError: the folder cannot be written.
+
+    """
+    if gate.exit_code != 0:
+        raise ValueError("a report is written only behind a passing gate")
+    files = {name: text.encode() for name, text in compose(session, gate).items()}
     counts = {s.value: gate.count(s) for s in Status} | {"warnings": len(gate.warnings)}
     receipt = receipts.make(
         fingerprint=session.fingerprint, policy_sha256=session.policy_sha256, counts=counts, reports=files

@@ -169,19 +169,18 @@ def gather(con: duckdb.DuckDBPyConnection) -> Sections:
 
 def _gates(con: duckdb.DuckDBPyConnection, speaking: list[Row]) -> list[Gate]:
     configs, gaps, drift = (_by_run(rows(con, query)) for query in (GATE, GAPS, DRIFT))
-    return [
-        Gate(
-            r["run_id"],
-            r["device"],
-            r["model"],
-            gate_verdict(configs.get(r["run_id"], [])),
-            _note(r),
-            configs.get(r["run_id"], []),
-            gaps.get(r["run_id"], []),
-            drift.get(r["run_id"], []),
-        )
-        for r in speaking
-    ]
+    found = []
+    for r in speaking:
+        mine = configs.get(r["run_id"], [])
+        ordered = [_in_order(of_run.get(r["run_id"], []), mine) for of_run in (gaps, drift)]
+        found.append(Gate(r["run_id"], r["device"], r["model"], gate_verdict(mine), _note(r), mine, *ordered))
+    return found
+
+
+def _in_order(found: list[Row], configs: list[Row]) -> list[Row]:
+    """Return rows in the order of the table of configurations; those of one keep theirs (bins, layers)."""
+    order = {c["config"]: place for place, c in enumerate(configs)}
+    return sorted(found, key=lambda row: order[row["config"]])
 
 
 def _served(found: list[Row]) -> list[Served]:
