@@ -118,8 +118,8 @@ def _setup(report: Any, benchmark: Any) -> tuple[Row, Row]:
         mode = serving.RATE_INFINITE
     elif kind == serving.RATE_TRACE:
         mode = serving.RATE_TRACE
-    elif number(at(strategy, "rate")) is not None:
-        rate, mode = serving.request_rate(number(at(strategy, "rate")))
+    elif (paced := serving.positive(number(at(strategy, "rate")))) is not None:
+        rate, mode = paced, serving.RATE_FIXED
     data = first(
         at(report, "config", "spec", "data"),
         at(report, "args", "data"),

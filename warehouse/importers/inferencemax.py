@@ -15,7 +15,7 @@ from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, 
 from warehouse.importers.pick import first, number
 from warehouse.importers.served import Document, documents, run_row
 from warehouse.importers.source import JSON, Source
-from warehouse.importers.values import count, identity, shown, text
+from warehouse.importers.values import compact, count, identity, shown, text
 
 NAME = "inferencemax"
 _AGGREGATE = {"tput_per_gpu", "conc"}
@@ -91,10 +91,14 @@ def _run(document: Document, given: Given) -> Row:
         **_server_rates(document),
     }
     reasons = [] if row["output_tokens_per_s"] else ["rates are per GPU, and of how many is not in the file"]
-    extra = {key: value for key, value in document.items() if key not in _TAKEN}
+    row["server_args_json"] = compact({key: document[key] for key in _SERVER if key in document})
+    extra = {key: value for key, value in document.items() if key not in _TAKEN and key not in _SERVER}
     return run_row(row, extra, given, reasons)
 
 
+_SERVER = (
+    "image", "precision", "spec_decoding", "tp", "pp", "ep", "dp_attention", "disagg", "is_multinode",
+)  # fmt: skip
 _TAKEN = {
     "framework", "model", "model_id", "hw", "device", "conc", "max_concurrency", "request_rate", "isl", "osl",
     "num_prompts", "completed", "total_input_tokens", "total_output_tokens", "duration", "request_throughput",
@@ -132,11 +136,13 @@ def _flag(document: Document, name: str) -> bool:
     Raises:
         RecordError: it is neither.
     """
-    value: Any = document.get(name, False)
+    value: Any = document.get(name)
+    if value is None or value == "":
+        return False
     found = _FLAGS.get(value.lower()) if isinstance(value, str) else value
-    if found is None or isinstance(found, bool):
-        return bool(found)
-    raise RecordError(f"{name} is {shown(value)}, neither true nor false")
+    if not isinstance(found, bool):
+        raise RecordError(f"{name} is {shown(value)}, neither true nor false")
+    return found
 
 
 def _seconds(document: Document, *names: str) -> float | None:

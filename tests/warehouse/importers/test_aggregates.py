@@ -1,0 +1,322 @@
+"""Clients that report sums alone: AIPerf and genai-perf, inference-perf, llmperf, InferenceMAX."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.warehouse.importers.files import Warehouse, brought_in, parsed, refusals, run_of, written
+
+Document = dict[str, Any]
+
+
+def metric(unit: str, avg: float | None, **statistics: float) -> Document:
+    return {"unit": unit, "avg": avg, **statistics}
+
+
+def aiperf(**changed: Any) -> Document:
+    """An aggregate of AIPerf: 200 answers, 84 errors that only the summary counts."""
+    return {
+        "aiperf_version": "0.3.0",
+        "request_throughput": metric("requests/sec", 13.0),
+        "request_latency": metric("ms", 6550.0, p50=5800.0, p99=9381.0),
+        "request_count": metric("requests", 200.0),
+        "time_to_first_token": metric("ms", 1588.0, p50=787.0, p99=4100.0),
+        "inter_token_latency": metric("ms", 51.0, p50=50.0),
+        "inter_chunk_latency": metric("ms", 102.0),
+        "output_token_throughput": metric("tokens/sec", 1274.0),
+        "benchmark_duration": metric("sec", 15.0),
+        "total_isl": metric("tokens", 110000.0),
+        "total_osl": metric("tokens", 19370.0),
+        "error_request_count": None,
+        "error_summary": [{"error_details": {"code": 499}, "count": 81}, {"count": 3}],
+        "start_time": "2025-10-17T20:22:08.939332",
+        "input_config": {
+            "endpoint": {"model_names": ["openai/gpt-oss-20b"]},
+            "loadgen": {"concurrency": 100, "request_count": 284},
+            "input": {"random_seed": 7},
+        },
+        **changed,
+    }
+
+
+def test_an_aggregate_of_aiperf(tmp_path: Path) -> None:
+    result = parsed(written(tmp_path, "profile_export_aiperf.json", aiperf()), "aiperf", engine="vllm")
+    run = run_of(result)
+    assert [run[n] for n in ("client", "client_version", "engine", "model", "seed")] == [
+        "aiperf", "0.3.0", "vllm", "openai/gpt-oss-20b", 7,
+    ]  # fmt: skip
+    counts = ("max_concurrency", "requests_asked", "requests_completed", "requests_failed")
+    assert [run[name] for name in counts] == [100, 284, 200, 84]
+    assert (run["input_tokens"], run["output_tokens"], run["duration_s"]) == (110000, 19370, 15.0)
+    assert (run["ttft_p50_ms"], run["e2e_p99_ms"]) == (787.0, 9381.0)
+    assert (run["tpot_mean_ms"], run["tpot_p50_ms"]) == (51.0, 50.0)
+    assert (run["itl_mean_ms"], run["itl_unit"]) == (102.0, "chunk")
+    assert (run["requests_per_s"], run["output_tokens_per_s"]) == (13.0, 1274.0)
+    assert (run["status"], run.get("recorded_at")) == ("passed", None)
+    assert result.versions == {"aiperf": "0.3.0"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "failed"),
+    [
+        ({"error_request_count": metric("requests", 5.0)}, 5),
+        ({"error_summary": []}, 0),
+        ({"error_summary": None}, None),
+        ({"error_summary": [{"count": "many"}]}, None),
+    ],
+)
+def test_failures_are_counted_or_unknown_and_never_zero_for_unknown(
+    tmp_path: Path, changed: Document, failed: int | None
+) -> None:
+    run = run_of(parsed(written(tmp_path, "a.json", aiperf(**changed)), "aiperf"))
+    assert run["requests_failed"] == failed
+
+
+def test_units_of_a_metric_are_read_and_not_assumed(tmp_path: Path) -> None:
+    changed = {
+        "request_latency": metric("s", 6.55),
+        "time_to_first_token": metric("ns", 2e6),
+        "inter_token_latency": metric("furlongs", 51.0),
+    }
+    run = run_of(parsed(written(tmp_path, "a.json", aiperf(**changed)), "aiperf"))
+    assert run["e2e_mean_ms"] == pytest.approx(6550.0)
+    assert run["ttft_mean_ms"] == pytest.approx(2.0)
+    assert run["tpot_mean_ms"] is None
+    assert "inter_token_latency is in 'furlongs'" in run["reason"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"was_cancelled": True}, "cancelled before its end"),
+        ({"is_complete": False, "incomplete_reason": "stalled"}, "did not finish: stalled"),
+        ({"request_count": metric("requests", 0.0)}, "no usable success"),
+    ],
+)
+def test_a_run_that_is_no_result_has_no_figures(tmp_path: Path, changed: Document, reason: str) -> None:
+    run = run_of(parsed(written(tmp_path, "a.json", aiperf(**changed)), "aiperf"))
+    assert run["status"] == "unusable"
+    assert reason in run["reason"]
+    assert {run[name] for name in ("ttft_p50_ms", "output_tokens_per_s", "e2e_mean_ms")} == {None}
+
+
+def test_genai_perf_is_a_client_of_its_own(tmp_path: Path) -> None:
+    config = {"model_names": ["m"], "perf_analyzer": {"stimulus": {"concurrency": 8}}}
+    document = {
+        "request_throughput": metric("requests/sec", 2.0),
+        "request_latency": metric("ms", 500.0, p50=490.0),
+        "output_token_throughput": metric("tokens/sec", 300.0),
+        "request_count": metric("count", 10.0),
+        "input_sequence_length": metric("tokens", 128.0),
+        "output_sequence_length": metric("tokens", 120.33),
+        "input_config": config,
+    }
+    run = run_of(parsed(written(tmp_path, "profile_export_genai_perf.json", document), "aiperf"))
+    assert (run["client"], run["model"], run["max_concurrency"]) == ("genai-perf", "m", 8)
+    assert (run["input_tokens"], run["output_tokens"]) == (1280, None)  # 1203.3 tokens are nobody's count
+    assert run["requests_failed"] is None
+    old = {**document, "input_config": {"model": ["m"], "concurrency": 4, "service_kind": "openai"}}
+    run = run_of(parsed(written(tmp_path, "old.json", old), "aiperf"))
+    assert (run["client"], run["model"], run["max_concurrency"]) == ("genai-perf", "m", 4)
+
+
+def stage(**load: Any) -> Document:
+    """A lifecycle report of inference-perf, in seconds."""
+
+    def seconds(mean: float) -> Document:
+        return {"mean": mean, "median": mean * 0.9, "p99": mean * 2, "p99.9": mean * 3}
+
+    return {
+        "load_summary": {"count": 100, "requested_rate": 5.0, "achieved_rate": 4.9, **load},
+        "successes": {
+            "count": 90,
+            "latency": {
+                "request_latency": seconds(2.0),
+                "time_to_first_token": seconds(0.5),
+                "inter_token_latency": seconds(0.02),
+                "time_per_output_token": seconds(0.021),
+            },
+            "throughput": {
+                "output_tokens_per_sec": 900.0,
+                "total_tokens_per_sec": 1900.0,
+                "requests_per_sec": 9.0,
+            },
+            "prompt_len": {"mean": 1030.1},
+            "output_len": {"mean": 100.0},
+        },
+        "failures": {"count": 10, "request_latency": None},
+    }
+
+
+def test_a_stage_of_inference_perf_is_in_seconds(tmp_path: Path) -> None:
+    run = run_of(parsed(written(tmp_path, "stage_0_lifecycle_metrics.json", stage()), "inference-perf"))
+    counts = ("requests_asked", "requests_completed", "requests_failed", "input_tokens", "output_tokens")
+    assert [run[name] for name in counts] == [100, 90, 10, 92709, 9000]
+    assert (run["request_rate_per_s"], run["request_rate_mode"]) == (5.0, "fixed")
+    assert (run["ttft_mean_ms"], run["ttft_p50_ms"], run["ttft_p99_ms"]) == (500.0, 450.0, 1000.0)
+    assert (run["e2e_p99_ms"], run["itl_mean_ms"], run["itl_unit"]) == (4000.0, 20.0, "chunk")
+    assert run.get("tpot_mean_ms") is None
+    assert json.loads(run["extra_json"])["achieved_rate"] == 4.9
+
+
+def test_the_server_s_counters_are_not_the_client_s(tmp_path: Path) -> None:
+    server = {"load_summary": {}, "failures": {}, "successes": {"count": 7458, "rate": 3.0}}
+    result = parsed(written(tmp_path, "stage_0_prometheus_metrics.json", server), "inference-perf")
+    (reason,) = refusals(result).values()
+    assert (result.runs, "Prometheus" in reason) == ([], True)
+
+
+def test_the_summary_of_all_stages_says_so(tmp_path: Path) -> None:
+    report = stage()
+    del report["load_summary"]["requested_rate"]
+    run = run_of(parsed(written(tmp_path, "summary_lifecycle_metrics.json", report), "inference-perf"))
+    assert run["request_rate_per_s"] is None
+    assert "summary of all stages" in run["reason"]
+
+
+SUMMARY = {
+    "version": "2023-08-31",
+    "name": "m_550_150_summary",
+    "model": "m",
+    "mean_input_tokens": 550,
+    "stddev_input_tokens": 0,
+    "mean_output_tokens": 150,
+    "num_concurrent_requests": 4,
+    "results_inter_token_latency_s_mean": 0.0595,
+    "results_ttft_s_quantiles_p50": 2.0,
+    "results_ttft_s_quantiles_p99": 2.25,
+    "results_ttft_s_mean": 1.7,
+    "results_end_to_end_latency_s_mean": 9.5,
+    "results_end_to_end_latency_s_quantiles_p50": 9.4,
+    "results_end_to_end_latency_s_quantiles_p99": 9.7,
+    "results_number_input_tokens_mean": 550.0,
+    "results_number_output_tokens_mean": 159.18,
+    "results_number_output_tokens_max": "169",
+    "results_num_requests_started": 105,
+    "results_number_errors": 5,
+    "results_mean_output_throughput_token_per_s": 64.5,
+    "results_num_completed_requests": 100,
+    "results_num_completed_requests_per_min": 24.0,
+    "timestamp": 1718208921,
+}
+
+
+def test_a_summary_of_llmperf(tmp_path: Path) -> None:
+    run = run_of(parsed(written(tmp_path, "m_550_150_summary.json", SUMMARY), "llmperf"))
+    counts = ("max_concurrency", "requests_asked", "requests_completed", "requests_failed")
+    assert [run[name] for name in counts] == [4, 105, 100, 5]
+    assert (run["input_tokens"], run["output_tokens"]) == (55000, 15918)
+    assert (run["ttft_p50_ms"], run["e2e_mean_ms"], run["e2e_p99_ms"]) == (2000.0, 9500.0, 9700.0)
+    assert (run["output_tokens_per_s"], run["requests_per_s"]) == (64.5, 0.4)
+    assert {run.get(name) for name in ("tpot_mean_ms", "itl_mean_ms", "itl_unit")} == {None}
+    assert run["recorded_at"] == datetime(2024, 6, 12, 16, 15, 21, tzinfo=UTC)
+
+
+def test_individual_responses_of_llmperf_keep_failures_out_of_the_times(tmp_path: Path) -> None:
+    def response(**given: Any) -> Document:
+        return {
+            "error_code": None,
+            "error_msg": "",
+            "inter_token_latency_s": 0.05,
+            "ttft_s": 0.5,
+            "end_to_end_latency_s": 1.5,
+            "number_input_tokens": 550,
+            "number_output_tokens": 11,
+            **given,
+        }
+
+    failed = response(error_code=-100, error_msg="Output too few tokens", end_to_end_latency_s=90.0)
+    responses = [response(), failed, response(number_output_tokens=0), response(number_output_tokens="x")]
+    result = parsed(written(tmp_path, "m_individual_responses.json", responses), "llmperf")
+    run = run_of(result)
+    assert (run["requests_completed"], run["requests_failed"], run["output_tokens"]) == (1, 3, 11)
+    assert (run["e2e_mean_ms"], run["tpot_mean_ms"]) == (1500.0, pytest.approx(100.0))
+    assert {run.get(name) for name in ("duration_s", "output_tokens_per_s", "model")} == {None}
+    assert "without the duration and the load" in run["reason"]
+    errors = [row["error"] for row in result.runs[0].requests[0].to_pylist()]
+    assert errors == [None, "Output too few tokens", "completed without output tokens"]
+    assert list(refusals(result).values()) == ["number_output_tokens is 'x'"]
+
+
+def aggregate(**changed: Any) -> Document:
+    """An aggregate of InferenceMAX: seconds without a suffix."""
+    return {
+        "hw": "h200",
+        "conc": 16,
+        "image": "vllm/vllm-openai:v0.11.2",
+        "model": "openai/gpt-oss-120b",
+        "framework": "vllm",
+        "precision": "fp4",
+        "isl": 1024,
+        "osl": 1024,
+        "tp": 8,
+        "ep": 1,
+        "dp_attention": "false",
+        "is_multinode": "false",
+        "disagg": False,
+        "tput_per_gpu": 260.0,
+        "output_tput_per_gpu": 130.0,
+        "mean_ttft": 2.84,
+        "median_ttft": 1.76,
+        "p99_ttft": 10.0,
+        "mean_tpot": 0.12,
+        "median_tpot": 0.118,
+        "mean_itl": 0.1,
+        "median_e2el": 21.0,
+        "mean_intvty": 8.3,
+        "p99_intvty": 7.8,
+        "std_intvty": 295.9,
+        **changed,
+    }
+
+
+def test_an_aggregate_of_inferencemax_is_in_seconds_and_per_gpu(tmp_path: Path) -> None:
+    run = run_of(parsed(written(tmp_path, "agg_x.json", aggregate()), "inferencemax"))
+    setup = ("engine", "model", "device", "max_concurrency", "input_tokens_asked", "output_tokens_asked")
+    assert [run[name] for name in setup] == ["vllm", "openai/gpt-oss-120b", "h200", 16, 1024, 1024]
+    assert (run["ttft_p50_ms"], run["ttft_p99_ms"], run["tpot_mean_ms"]) == (1760.0, 10000.0, 120.0)
+    assert (run["e2e_p50_ms"], run["itl_unit"]) == (21000.0, "chunk")
+    assert (run["output_tokens_per_s"], run["total_tokens_per_s"]) == (1040.0, 2080.0)
+    assert json.loads(run["server_args_json"])["precision"] == "fp4"
+    assert json.loads(run["extra_json"])["std_intvty"] == 295.9
+
+
+def test_without_a_count_of_successes_no_run_of_inferencemax_can_lead(tmp_path: Path) -> None:
+    run = run_of(parsed(written(tmp_path, "agg_x.json", aggregate()), "inferencemax"))
+    assert (run["status"], run["requests_completed"], run["requests_failed"]) == ("unusable", None, None)
+    assert "how many requests succeeded is unknown" in run["reason"]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"is_multinode": "true"}, {"is_multinode": True}, {"disagg": "true"}, {"pp": 2}, {"tp": None}]
+)
+def test_rates_per_gpu_are_not_multiplied_by_a_guess(tmp_path: Path, changed: Document) -> None:
+    run = run_of(parsed(written(tmp_path, "agg_x.json", aggregate(**changed)), "inferencemax"))
+    assert (run["output_tokens_per_s"], run["total_tokens_per_s"]) == (None, None)
+    assert "rates are per GPU" in run["reason"]
+    assert json.loads(run["extra_json"])["tput_per_gpu"] == 260.0
+
+
+def test_a_flag_that_is_none_refuses_the_aggregate(tmp_path: Path) -> None:
+    result = parsed(written(tmp_path, "agg_x.json", aggregate(is_multinode="perhaps")), "inferencemax")
+    assert refusals(result) == {"line 1 (byte 0)": "is_multinode is 'perhaps', neither true nor false"}
+
+
+def test_runs_of_every_client_are_in_the_lake_with_their_reasons(tmp_path: Path) -> None:
+    documents = {"a.json": aiperf(), "i.json": stage(), "l.json": SUMMARY, "m.json": aggregate()}
+    paths = [written(tmp_path, name, document) for name, document in documents.items()]
+    lake = tmp_path / "lake"
+    assert brought_in(lake, *paths).exit_code(allow_partial=False) == 0
+    rows = Warehouse(lake).rows("SELECT client, engine, evidence FROM serving_runs ORDER BY client")
+    assert [(row["client"], row["engine"]) for row in rows] == [
+        ("aiperf", "unknown"),
+        ("inference-perf", "unknown"),
+        ("inferencemax", "vllm"),
+        ("llmperf", "unknown"),
+    ]
+    assert {row["evidence"] for row in rows} == {"imported"}
