@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from dispatch.integration import IMPLEMENTATIONS, MemoryReport, quantize_experts, register
+from dispatch.config import MoeConfig, TileConfig
+from dispatch.integration import IMPLEMENTATIONS, MemoryReport, quantize_experts, register, use_config
 from producers.gate.plan import STOCK_FLOAT32, GateConfig
 
 STOCK_EXPERTS = "eager"  # transformers' loop over experts: the modelling code's own forward
 _NAMES = {kernel: name for name, kernel in IMPLEMENTATIONS.items()}
+# The interpreter pays for each operation and hardly for its size. A step that divides the reduction needs no
+# mask, and one of at most 512 keeps int8 products exact in float32.
+_LEAST_BLOCK, _LARGEST_BLOCK, _LEAST_STEP = 16, 512, 64
 
 
 @dataclass
@@ -82,3 +86,30 @@ def _collect() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def tiles(layer: Any, rows: int, device: torch.device) -> AbstractContextManager[None]:
+    """Tiles for calls of ``rows`` rows an expert: large ones under the interpreter, on a GPU what dispatch takes.
+
+    Args:
+        layer: one experts layer, with ``down_proj`` [E, H, I].
+        rows: token slots of an expert, on average.
+        device: where the model is.
+    """
+    if device.type != "cpu":
+        return nullcontext()
+    _, hidden, intermediate = layer.down_proj.shape
+    height = min(_LARGEST_BLOCK, max(_LEAST_BLOCK, 1 << (rows - 1).bit_length()))
+    gate_up = TileConfig(height, _block(intermediate), _step(hidden))
+    down = TileConfig(height, _block(hidden), _step(intermediate))
+    return use_config(MoeConfig(gate_up, down, "interpreter"))
+
+
+def _block(channels: int) -> int:
+    return min(_LARGEST_BLOCK, max(_LEAST_BLOCK, 1 << (channels - 1).bit_length()))
+
+
+def _step(reduction: int) -> int:
+    """The largest power of two up to 512 that divides ``reduction``; where that is small, a masked step."""
+    divisor = min(_LARGEST_BLOCK, reduction & -reduction)
+    return divisor if divisor >= _LEAST_STEP else _block(reduction)

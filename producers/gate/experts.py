@@ -19,7 +19,7 @@ from dispatch.integration.layers import experts_layers
 from producers.failures import Failure
 
 # States of each layer that its experts are tried on.
-_TOKENS = 16
+TOKENS = 16
 # Not 1: an expert that forgets its router weight is to be seen.
 _WEIGHT = 0.75
 
@@ -49,8 +49,8 @@ def watch(model: Any) -> Iterator[dict[str, tuple[torch.Tensor, torch.dtype]]]:
         def before(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
             if name not in seen:
                 states, _ids, weights = (*arguments, *named.values())
-                step = max(1, states.shape[0] // _TOKENS)
-                seen[name] = (states[::step][:_TOKENS].detach().clone(), weights.dtype)
+                step = max(1, states.shape[0] // TOKENS)
+                seen[name] = (states[::step][:TOKENS].detach().clone(), weights.dtype)
 
         return before
 

@@ -23,7 +23,7 @@ from producers import device as device_facts
 from producers.errors import UsageError
 from producers.failures import Failure
 from producers.gate import experts
-from producers.gate.candidates import STOCK_EXPERTS, Candidates
+from producers.gate.candidates import STOCK_EXPERTS, Candidates, tiles
 from producers.gate.compare import Columns, compare
 from producers.gate.passes import Outputs, Windows, cut, forward
 from producers.gate.plan import CONFIGS, STOCK_FLOAT32, GateConfig
@@ -148,9 +148,15 @@ class GateWorker:
         assert self._candidates is not None  # noqa: S101 - set by load, as _ready found
         with self._candidates.of(config) as candidate:
             layers = experts_layers(candidate.model)
-            with nullcontext() if config.kernel is None else count_calls(candidate.model) as calls:
+            one = next(iter(layers.values()))
+            slots = self._batch * windows.inputs.shape[1] * _choices(candidate.model)
+            with (
+                tiles(one, slots // int(one.num_experts), self.device),
+                nullcontext() if config.kernel is None else count_calls(candidate.model) as calls,
+            ):
                 columns = _joined(self._compared(candidate.model, windows, reference, config))
-            alone = [row for name in layers for row in self._alone(name, layers[name], reference, config)]
+            with tiles(one, experts.TOKENS, self.device):
+                alone = [row for name in layers for row in self._alone(name, layers[name], reference, config)]
             memory = candidate.memory
         np.savez(Path(request["file"]), allow_pickle=False, **columns)
         return {
@@ -196,6 +202,11 @@ class GateWorker:
 
     def _peak(self) -> int | None:
         return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
+
+
+def _choices(model: Any) -> int:
+    """Experts of a token; only the interpreter's tiles depend on it."""
+    return int(getattr(model.config.get_text_config(), "num_experts_per_tok", 1))
 
 
 def _calls(calls: Calls | None, config: GateConfig) -> dict[str, Any]:
