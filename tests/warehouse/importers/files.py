@@ -16,9 +16,10 @@ from warehouse.importers.source import Source
 
 
 def written(folder: Path, name: str, content: Any) -> Path:
-    """Write a file: text as it is, anything else as JSON."""
+    """Write a file: text and bytes as they are, anything else as JSON."""
     path = folder / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    text = content if isinstance(content, str | bytes) else json.dumps(content)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
 
 

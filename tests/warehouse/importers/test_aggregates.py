@@ -5,43 +5,19 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.warehouse.importers.files import Warehouse, brought_in, parsed, refusals, run_of, written
-
-Document = dict[str, Any]
-
-
-def metric(unit: str, avg: float | None, **statistics: float) -> Document:
-    return {"unit": unit, "avg": avg, **statistics}
-
-
-def aiperf(**changed: Any) -> Document:
-    """An aggregate of AIPerf: 200 answers, 84 errors that only the summary counts."""
-    return {
-        "aiperf_version": "0.3.0",
-        "request_throughput": metric("requests/sec", 13.0),
-        "request_latency": metric("ms", 6550.0, p50=5800.0, p99=9381.0),
-        "request_count": metric("requests", 200.0),
-        "time_to_first_token": metric("ms", 1588.0, p50=787.0, p99=4100.0),
-        "inter_token_latency": metric("ms", 51.0, p50=50.0),
-        "inter_chunk_latency": metric("ms", 102.0),
-        "output_token_throughput": metric("tokens/sec", 1274.0),
-        "benchmark_duration": metric("sec", 15.0),
-        "total_isl": metric("tokens", 110000.0),
-        "total_osl": metric("tokens", 19370.0),
-        "error_request_count": None,
-        "error_summary": [{"error_details": {"code": 499}, "count": 81}, {"count": 3}],
-        "start_time": "2025-10-17T20:22:08.939332",
-        "input_config": {
-            "endpoint": {"model_names": ["openai/gpt-oss-20b"]},
-            "loadgen": {"concurrency": 100, "request_count": 284},
-            "input": {"random_seed": 7},
-        },
-        **changed,
-    }
+from tests.warehouse.importers.other_samples import (
+    SUMMARY,
+    Document,
+    aggregate,
+    aiperf,
+    llmperf_response,
+    metric,
+    stage,
+)
 
 
 def test_an_aggregate_of_aiperf(tmp_path: Path) -> None:
@@ -125,34 +101,6 @@ def test_genai_perf_is_a_client_of_its_own(tmp_path: Path) -> None:
     assert (run["client"], run["model"], run["max_concurrency"]) == ("genai-perf", "m", 4)
 
 
-def stage(**load: Any) -> Document:
-    """A lifecycle report of inference-perf, in seconds."""
-
-    def seconds(mean: float) -> Document:
-        return {"mean": mean, "median": mean * 0.9, "p99": mean * 2, "p99.9": mean * 3}
-
-    return {
-        "load_summary": {"count": 100, "requested_rate": 5.0, "achieved_rate": 4.9, **load},
-        "successes": {
-            "count": 90,
-            "latency": {
-                "request_latency": seconds(2.0),
-                "time_to_first_token": seconds(0.5),
-                "inter_token_latency": seconds(0.02),
-                "time_per_output_token": seconds(0.021),
-            },
-            "throughput": {
-                "output_tokens_per_sec": 900.0,
-                "total_tokens_per_sec": 1900.0,
-                "requests_per_sec": 9.0,
-            },
-            "prompt_len": {"mean": 1030.1},
-            "output_len": {"mean": 100.0},
-        },
-        "failures": {"count": 10, "request_latency": None},
-    }
-
-
 def test_a_stage_of_inference_perf_is_in_seconds(tmp_path: Path) -> None:
     run = run_of(parsed(written(tmp_path, "stage_0_lifecycle_metrics.json", stage()), "inference-perf"))
     counts = ("requests_asked", "requests_completed", "requests_failed", "input_tokens", "output_tokens")
@@ -179,33 +127,6 @@ def test_the_summary_of_all_stages_says_so(tmp_path: Path) -> None:
     assert "summary of all stages" in run["reason"]
 
 
-SUMMARY = {
-    "version": "2023-08-31",
-    "name": "m_550_150_summary",
-    "model": "m",
-    "mean_input_tokens": 550,
-    "stddev_input_tokens": 0,
-    "mean_output_tokens": 150,
-    "num_concurrent_requests": 4,
-    "results_inter_token_latency_s_mean": 0.0595,
-    "results_ttft_s_quantiles_p50": 2.0,
-    "results_ttft_s_quantiles_p99": 2.25,
-    "results_ttft_s_mean": 1.7,
-    "results_end_to_end_latency_s_mean": 9.5,
-    "results_end_to_end_latency_s_quantiles_p50": 9.4,
-    "results_end_to_end_latency_s_quantiles_p99": 9.7,
-    "results_number_input_tokens_mean": 550.0,
-    "results_number_output_tokens_mean": 159.18,
-    "results_number_output_tokens_max": "169",
-    "results_num_requests_started": 105,
-    "results_number_errors": 5,
-    "results_mean_output_throughput_token_per_s": 64.5,
-    "results_num_completed_requests": 100,
-    "results_num_completed_requests_per_min": 24.0,
-    "timestamp": 1718208921,
-}
-
-
 def test_a_summary_of_llmperf(tmp_path: Path) -> None:
     run = run_of(parsed(written(tmp_path, "m_550_150_summary.json", SUMMARY), "llmperf"))
     counts = ("max_concurrency", "requests_asked", "requests_completed", "requests_failed")
@@ -218,20 +139,13 @@ def test_a_summary_of_llmperf(tmp_path: Path) -> None:
 
 
 def test_individual_responses_of_llmperf_keep_failures_out_of_the_times(tmp_path: Path) -> None:
-    def response(**given: Any) -> Document:
-        return {
-            "error_code": None,
-            "error_msg": "",
-            "inter_token_latency_s": 0.05,
-            "ttft_s": 0.5,
-            "end_to_end_latency_s": 1.5,
-            "number_input_tokens": 550,
-            "number_output_tokens": 11,
-            **given,
-        }
-
-    failed = response(error_code=-100, error_msg="Output too few tokens", end_to_end_latency_s=90.0)
-    responses = [response(), failed, response(number_output_tokens=0), response(number_output_tokens="x")]
+    failed = llmperf_response(error_code=-100, error_msg="Output too few tokens", end_to_end_latency_s=90.0)
+    responses = [
+        llmperf_response(),
+        failed,
+        llmperf_response(number_output_tokens=0),
+        llmperf_response(number_output_tokens="x"),
+    ]
     result = parsed(written(tmp_path, "m_individual_responses.json", responses), "llmperf")
     run = run_of(result)
     assert (run["requests_completed"], run["requests_failed"], run["output_tokens"]) == (1, 3, 11)
@@ -241,38 +155,6 @@ def test_individual_responses_of_llmperf_keep_failures_out_of_the_times(tmp_path
     errors = [row["error"] for row in result.runs[0].requests[0].to_pylist()]
     assert errors == [None, "Output too few tokens", "completed without output tokens"]
     assert list(refusals(result).values()) == ["number_output_tokens is 'x'"]
-
-
-def aggregate(**changed: Any) -> Document:
-    """An aggregate of InferenceMAX: seconds without a suffix."""
-    return {
-        "hw": "h200",
-        "conc": 16,
-        "image": "vllm/vllm-openai:v0.11.2",
-        "model": "openai/gpt-oss-120b",
-        "framework": "vllm",
-        "precision": "fp4",
-        "isl": 1024,
-        "osl": 1024,
-        "tp": 8,
-        "ep": 1,
-        "dp_attention": "false",
-        "is_multinode": "false",
-        "disagg": False,
-        "tput_per_gpu": 260.0,
-        "output_tput_per_gpu": 130.0,
-        "mean_ttft": 2.84,
-        "median_ttft": 1.76,
-        "p99_ttft": 10.0,
-        "mean_tpot": 0.12,
-        "median_tpot": 0.118,
-        "mean_itl": 0.1,
-        "median_e2el": 21.0,
-        "mean_intvty": 8.3,
-        "p99_intvty": 7.8,
-        "std_intvty": 295.9,
-        **changed,
-    }
 
 
 def test_an_aggregate_of_inferencemax_is_in_seconds_and_per_gpu(tmp_path: Path) -> None:

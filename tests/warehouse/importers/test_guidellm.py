@@ -8,82 +8,10 @@ from typing import Any
 import pytest
 
 from tests.warehouse.importers.files import Warehouse, brought_in, parsed, refusals, run_of, written
-
-NOTHING = {"mean": 0.0, "median": 0.0, "count": 0, "total_sum": 0.0, "percentiles": {"p50": 0.0, "p99": 0.0}}
-
-
-def distribution(mean: float, count: int, p99: float | None = None) -> dict[str, Any]:
-    """A metric of which only successful requests have members."""
-    members = {
-        "mean": mean,
-        "median": mean,
-        "count": count,
-        "total_sum": mean * count,
-        "percentiles": {"p50": mean, "p99": mean if p99 is None else p99},
-    }
-    return {"successful": members if count else NOTHING, "errored": NOTHING, "incomplete": NOTHING}
+from tests.warehouse.importers.other_samples import guidellm_03, guidellm_08, guidellm_request
 
 
-def metrics(successful: int) -> dict[str, Any]:
-    """Metrics of a benchmark with so many successes of 8 tokens out and 32 in."""
-    return {
-        "requests_per_second": distribution(2.0, successful),
-        "request_latency": distribution(0.5, successful, p99=0.9),
-        "prompt_token_count": distribution(32.0, successful),
-        "output_token_count": distribution(8.0, successful),
-        "time_to_first_token_ms": distribution(100.0, successful, p99=150.0),
-        "time_per_output_token_ms": distribution(62.5, 8 * successful),
-        "inter_token_latency_ms": distribution(57.0, 7 * successful),
-        "output_tokens_per_second": distribution(16.0, 8 * successful),
-        "tokens_per_second": distribution(80.0, 40 * successful),
-    }
-
-
-def totals(successful: int, errored: int = 0, incomplete: int = 0) -> dict[str, int]:
-    return {
-        "successful": successful,
-        "errored": errored,
-        "incomplete": incomplete,
-        "total": successful + errored + incomplete,
-    }
-
-
-def old(strategy: dict[str, Any], successful: int = 3, errored: int = 1) -> dict[str, Any]:
-    """A report of 0.3: strategy in args, counts beside the metrics."""
-    benchmark = {
-        "type_": "generative_benchmark",
-        "args": {"strategy": strategy},
-        "worker": {"backend_model": "m"},
-        "request_loader": {"data": "prompt_tokens=32,output_tokens=8"},
-        "metrics": metrics(successful),
-        "request_totals": totals(successful, errored, incomplete=2),
-        "start_time": 100.0,
-        "end_time": 102.0,
-        "duration": 2.0,
-    }
-    return {"benchmarks": [benchmark]}
-
-
-def new(
-    strategy: dict[str, Any], requests: dict[str, Any] | None = None, successful: int = 3
-) -> dict[str, Any]:
-    """A report of 0.8: strategy in config, counts among the metrics, a version."""
-    benchmark = {
-        "config": {"strategy": strategy, "backend": {"model": "m"}},
-        "metrics": {**metrics(successful), "request_totals": totals(successful, errored=1)},
-        "requests": requests or {"successful": [], "errored": [], "incomplete": []},
-        "start_time": 100.0,
-        "duration": 2.0,
-    }
-    spec = {"data": [{"prompt_tokens": 32, "output_tokens": 8}], "seed": {"value": 42}}
-    return {
-        "metadata": {"version": 2, "guidellm_version": "0.8.0"},
-        "config": {"spec": spec},
-        "benchmarks": [benchmark],
-    }
-
-
-@pytest.mark.parametrize("report", [old, new])
+@pytest.mark.parametrize("report", [guidellm_03, guidellm_08])
 def test_both_generations_give_the_same_run(tmp_path: Path, report: Any) -> None:
     run = run_of(
         parsed(written(tmp_path, "g.json", report({"type_": "concurrent", "streams": 4})), "guidellm")
@@ -112,31 +40,24 @@ def test_both_generations_give_the_same_run(tmp_path: Path, report: Any) -> None
     ],
 )
 def test_a_strategy_is_a_load(tmp_path: Path, strategy: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    run = run_of(parsed(written(tmp_path, "g.json", new(strategy)), "guidellm"))
+    run = run_of(parsed(written(tmp_path, "g.json", guidellm_08(strategy)), "guidellm"))
     assert (
         tuple(run[name] for name in ("max_concurrency", "request_rate_per_s", "request_rate_mode"))
         == expected
     )
 
 
-def request(**given: Any) -> dict[str, Any]:
-    return {
-        "prompt_tokens": 32,
-        "output_tokens": 8,
-        "request_latency": 0.8,
-        "time_to_first_token_ms": 100.0,
-        "request_start_time": 100.5,
-        **given,
-    }
-
-
 def test_requests_of_the_report_are_rows_and_give_the_tpot(tmp_path: Path) -> None:
     requests = {
-        "successful": [request(), request(output_tokens=15), request(output_tokens=0)],
-        "errored": [request(error="503", request_latency=9.0)],
-        "incomplete": [request()],
+        "successful": [
+            guidellm_request(),
+            guidellm_request(output_tokens=15),
+            guidellm_request(output_tokens=0),
+        ],
+        "errored": [guidellm_request(error="503", request_latency=9.0)],
+        "incomplete": [guidellm_request()],
     }
-    result = parsed(written(tmp_path, "g.json", new({"type_": "synchronous"}, requests)), "guidellm")
+    result = parsed(written(tmp_path, "g.json", guidellm_08({"type_": "synchronous"}, requests)), "guidellm")
     run = run_of(result)
     assert (run["requests_completed"], run["tpot_mean_ms"]) == (2, pytest.approx((100.0 + 50.0) / 2))
     rows = [row for table in result.runs[0].requests for row in table.to_pylist()]
@@ -152,14 +73,16 @@ def test_requests_of_the_report_are_rows_and_give_the_tpot(tmp_path: Path) -> No
 
 
 def test_zeros_of_nothing_are_no_measurement(tmp_path: Path) -> None:
-    run = run_of(parsed(written(tmp_path, "g.json", old({"type_": "synchronous"}, successful=0)), "guidellm"))
+    run = run_of(
+        parsed(written(tmp_path, "g.json", guidellm_03({"type_": "synchronous"}, successful=0)), "guidellm")
+    )
     assert run["status"] == "unusable"
     assert "no usable success in 3 requests" in run["reason"]
     assert {value for name, value in run.items() if name.endswith("_ms") or "_per_s" in name} == {None}
 
 
 def test_a_benchmark_without_counts_is_refused_and_the_others_stay(tmp_path: Path) -> None:
-    report = new({"type_": "synchronous"})
+    report = guidellm_08({"type_": "synchronous"})
     report["benchmarks"].append({"metrics": {}})
     result = parsed(written(tmp_path, "g.json", report), "guidellm")
     assert run_of(result)["requests_completed"] == 3
@@ -168,7 +91,9 @@ def test_a_benchmark_without_counts_is_refused_and_the_others_stay(tmp_path: Pat
 
 
 def test_a_report_is_in_the_lake_once_and_repeats_are_numbered(tmp_path: Path) -> None:
-    report = new({"type_": "synchronous"}, {"successful": [request()], "errored": [], "incomplete": []}, 1)
+    report = guidellm_08(
+        {"type_": "synchronous"}, {"successful": [guidellm_request()], "errored": [], "incomplete": []}, 1
+    )
     report["benchmarks"].append({**report["benchmarks"][0], "start_time": 200.0})
     path, lake = written(tmp_path, "g.json", report), tmp_path / "lake"
     for _ in range(2):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.warehouse.importers.files import brought_in, parsed, points, refusals, written
+from tests.warehouse.importers.other_samples import PERF, UNITS, aiconfigurator, liger
 from warehouse.importers.base import FormatError, MissingFactError
-
-PERF = "num_tokens,Triton (naive),vLLM\n1.000000,0.041000,0.040000\n16.000000,,nan\n"
 
 
 def test_a_perf_report_becomes_times_by_its_unit(tmp_path: Path) -> None:
@@ -79,18 +76,6 @@ def test_figures_of_two_perf_reports_never_meet(tmp_path: Path) -> None:
     assert len(set(keys)) == 2
 
 
-UNITS = """cell,framework,value,unit,metric
-A,vllm,250,us,latency
-A,sglang,0.3,ms,latency
-A,triton,0.00028,s,latency
-A,deepgemm,310000,ns,latency
-A,unknown,0.29,,latency
-A,odd,0.29,TFLOPS,latency
-A,lost,-1,ms,latency
-B,vllm,100,TFLOPS,throughput
-"""
-
-
 def test_times_meet_in_one_unit_and_a_figure_without_one_is_refused(tmp_path: Path) -> None:
     rows = points(parsed(written(tmp_path, "u.csv", UNITS), "units-csv"))
     found = {row["contestant"]: row for row in rows[:7]}
@@ -121,30 +106,6 @@ def test_two_metrics_with_one_unit_are_two_cells(tmp_path: Path) -> None:
     table = "cell,framework,value,unit,metric\nA,vllm,1,ms,ttft\nA,vllm,2,ms,e2e\n"
     rows = points(parsed(written(tmp_path, "m.csv", table), "units-csv"))
     assert len({row["cell_key"] for row in rows}) == 2
-
-
-def liger(*lines: dict[str, Any]) -> str:
-    """A table of Liger with these lines; what a line leaves out is that of the first sweep's first point."""
-    common = {
-        "kernel_name": "fused_moe",
-        "kernel_provider": "liger",
-        "kernel_operation_mode": "full",
-        "metric_name": "speed",
-        "metric_unit": "ms",
-        "x_name": "T",
-        "x_label": "num_tokens",
-        "x_value": "8192",
-        "y_value_50": "4.0",
-        "y_value_20": "3.0",
-        "y_value_80": "5.0",
-        "extra_benchmark_config_str": '"{""sweep_dim"": ""T"", ""T"": null, ""E"": 128, ""H"": 2048, '
-        '""intermediate_dim"": 768, ""K"": 8, ""dtype"": ""torch.bfloat16""}"',
-        "gpu_name": "NVIDIA H100 80GB HBM3",
-        "timestamp": "2026-04-02 23:57:32",
-        "liger_version": "0.7.0",
-    }
-    rows = [",".join(str(value) for value in {**common, **line}.values()) for line in lines]
-    return "\n".join([",".join(common), *rows]) + "\n"
 
 
 def test_a_line_of_liger_is_a_median_with_its_quantiles(tmp_path: Path) -> None:
@@ -188,32 +149,8 @@ def test_a_line_of_liger_that_contradicts_itself_is_refused(tmp_path: Path) -> N
     }
 
 
-def aiconfigurator(path: Path, **columns: list[Any]) -> Path:
-    """Write a table of aiconfigurator of two rows, with these columns in place of its own."""
-    table = {
-        "framework": ["VLLM", "SGLang"],
-        "version": ["0.24.0", "0.5.14"],
-        "device": ["NVIDIA H200"] * 2,
-        "op_name": ["moe"] * 2,
-        "kernel_source": ["a", "b"],
-        "moe_dtype": ["bfloat16"] * 2,
-        "num_tokens": [64] * 2,
-        "hidden_size": [2048] * 2,
-        "inter_size": [768] * 2,
-        "topk": [8] * 2,
-        "num_experts": [128] * 2,
-        "moe_tp_size": [1] * 2,
-        "moe_ep_size": [1] * 2,
-        "distribution": ["balanced"] * 2,
-        "latency": [0.5, 0.25],
-        **columns,
-    }
-    pq.write_table(pa.table(table), path)
-    return path
-
-
 def test_engines_of_aiconfigurator_meet_in_a_cell(tmp_path: Path) -> None:
-    vllm, sglang = points(parsed(aiconfigurator(tmp_path / "moe.parquet"), "aiconfigurator"))
+    vllm, sglang = points(parsed(written(tmp_path, "moe.parquet", aiconfigurator()), "aiconfigurator"))
     assert (vllm["contestant"], vllm["version"], vllm["value"]) == ("vllm", "0.24.0", 500.0)
     assert (sglang["contestant"], sglang["precision"], sglang["routing"]) == ("sglang", "bf16", "balanced")
     assert vllm["cell_key"] == sglang["cell_key"]
@@ -224,13 +161,13 @@ def test_engines_of_aiconfigurator_meet_in_a_cell(tmp_path: Path) -> None:
 def test_a_row_of_another_shape_is_another_cell(tmp_path: Path, name: str) -> None:
     other = [1, 2] if name.startswith(("num", "moe_ep")) else ["x", "y"]
     first, second = points(
-        parsed(aiconfigurator(tmp_path / "moe.parquet", **{name: other}), "aiconfigurator")
+        parsed(written(tmp_path, "moe.parquet", aiconfigurator(**{name: other})), "aiconfigurator")
     )
     assert first["cell_key"] != second["cell_key"]
 
 
 def test_a_row_without_its_shape_is_refused_and_one_without_a_latency_is_null(tmp_path: Path) -> None:
-    path = aiconfigurator(tmp_path / "moe.parquet", topk=[8, None], latency=[float("nan"), 1.0])
+    path = written(tmp_path, "moe.parquet", aiconfigurator(topk=[8, None], latency=[float("nan"), 1.0]))
     result = parsed(path, "aiconfigurator")
     (row,) = points(result)
     assert (row["value"], row["reason"]) == (None, "nan")
@@ -238,15 +175,15 @@ def test_a_row_without_its_shape_is_refused_and_one_without_a_latency_is_null(tm
 
 
 def test_text_types_of_older_tables_are_the_same_cells(tmp_path: Path) -> None:
-    new = aiconfigurator(tmp_path / "new.parquet")
+    new = written(tmp_path, "new.parquet", aiconfigurator())
     large = pa.array(["balanced"] * 2, pa.large_string())
-    old = aiconfigurator(tmp_path / "old.parquet", distribution=large, latency=[0.5, 0.5])
+    old = written(tmp_path, "old.parquet", aiconfigurator(distribution=large, latency=[0.5, 0.5]))
     keys = {row["cell_key"] for path in (new, old) for row in points(parsed(path, "aiconfigurator"))}
     assert len(keys) == 1
 
 
 def test_a_damaged_parquet_is_refused_whole(tmp_path: Path) -> None:
-    path = aiconfigurator(tmp_path / "moe.parquet")
+    path = written(tmp_path, "moe.parquet", aiconfigurator())
     path.write_bytes(path.read_bytes()[:-20])
     report = brought_in(tmp_path / "lake", path)
     assert report.exit_code(allow_partial=True) == 3

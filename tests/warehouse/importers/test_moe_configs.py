@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.warehouse.importers.files import Warehouse, brought_in, parsed, refusals, written
+from tests.warehouse.importers.other_samples import TUNED_ENTRY, TUNED_NAME
 from warehouse.importers.base import FormatError
-
-NAME = "E=160,N=192,device_name=NVIDIA_H200,dtype=fp8_w8a8.json"
-ENTRY = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 64, "num_warps": 4, "num_stages": 3}
 
 
 def test_the_set_of_keys_is_kept_in_its_order_with_what_has_no_column(tmp_path: Path) -> None:
-    entries = {"24": ENTRY, "triton_version": "3.5.0", "3": {**ENTRY, "GROUP_SIZE_M": 8, "waves_per_eu": 2}}
-    result = parsed(written(tmp_path, NAME, entries), "moe-configs")
+    entries = {
+        "24": TUNED_ENTRY,
+        "triton_version": "3.5.0",
+        "3": {**TUNED_ENTRY, "GROUP_SIZE_M": 8, "waves_per_eu": 2},
+    }
+    result = parsed(written(tmp_path, TUNED_NAME, entries), "moe-configs")
     first, second = (placed.row for placed in result.rows["tuned_configs"])
     assert (first["tokens"], second["tokens"]) == (24, 3)
     assert {row["tuned_triton_version"] for row in (first, second)} == {"3.5.0"}
@@ -29,7 +31,8 @@ def test_the_set_of_keys_is_kept_in_its_order_with_what_has_no_column(tmp_path: 
 
 def test_an_entry_that_is_none_is_refused_by_its_key(tmp_path: Path) -> None:
     result = parsed(
-        written(tmp_path, NAME, {"1": ENTRY, "0": ENTRY, "-2": ENTRY, "8": "fast"}), "moe-configs"
+        written(tmp_path, TUNED_NAME, {"1": TUNED_ENTRY, "0": TUNED_ENTRY, "-2": TUNED_ENTRY, "8": "fast"}),
+        "moe-configs",
     )
     assert [placed.row["tokens"] for placed in result.rows["tuned_configs"]] == [1]
     assert refusals(result) == {
@@ -41,7 +44,7 @@ def test_an_entry_that_is_none_is_refused_by_its_key(tmp_path: Path) -> None:
 
 def test_a_table_whose_name_says_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="known by its name"):
-        parsed(written(tmp_path, "renamed.json", {"1": ENTRY}), "moe-configs")
+        parsed(written(tmp_path, "renamed.json", {"1": TUNED_ENTRY}), "moe-configs")
 
 
 def test_equal_contents_under_two_names_are_two_tables_and_the_folder_names_the_version(
@@ -50,7 +53,8 @@ def test_equal_contents_under_two_names_are_two_tables_and_the_folder_names_the_
     folder = tmp_path / "triton_3_4_0"
     folder.mkdir()
     paths = [
-        written(folder, name, {"1": ENTRY, "4": ENTRY}) for name in (NAME, NAME.replace("N=192", "N=384"))
+        written(folder, name, {"1": TUNED_ENTRY, "4": TUNED_ENTRY})
+        for name in (TUNED_NAME, TUNED_NAME.replace("N=192", "N=384"))
     ]
     lake = tmp_path / "lake"
     assert brought_in(lake, *paths).exit_code(allow_partial=False) == 0
@@ -66,7 +70,9 @@ def test_equal_contents_under_two_names_are_two_tables_and_the_folder_names_the_
 
 
 def test_another_table_of_the_same_folder_is_no_tuned_table(tmp_path: Path) -> None:
-    path = written(tmp_path, "moe_sum_reduce_NVIDIA_H200_t8_h2048.json", {"8-2048-bfloat16": {"1": ENTRY}})
+    path = written(
+        tmp_path, "moe_sum_reduce_NVIDIA_H200_t8_h2048.json", {"8-2048-bfloat16": {"1": TUNED_ENTRY}}
+    )
     report = brought_in(tmp_path / "lake", path)
     assert report.exit_code(allow_partial=True) == 3
     (outcome,) = report.outcomes
