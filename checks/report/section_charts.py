@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from checks.report.canvas import INK, MARKERS, PANEL_HEIGHT, PANEL_WIDTH, SERIES, STYLE, gid, svg_of
 from checks.report.sections import Decode, Gate, Served
@@ -96,26 +96,25 @@ def decode_chart(decode: Decode) -> str:
 
 
 def serving_chart(served: Served) -> str:
-    """Output tokens a second against concurrency, a line for each engine, with the range over repeats."""
-    loads = [r for r in served.loads if r["tokens_per_s"] is not None and r["max_concurrency"]]
+    """Output tokens a second against concurrency, a line for each engine, with its interval over repeats."""
+    loads = [r for r in served.entrants if r["output_tokens_per_s"] and r["max_concurrency"]]
     if not loads:
         return ""
     with mpl.rc_context(STYLE):
         figure, ax = _one_panel()
-        ordered = sorted(loads, key=lambda r: (r["engine"], r["max_concurrency"]))
-        for place, (engine, group) in enumerate(groupby(ordered, key=lambda r: str(r["engine"]))):
+        for place, (entrant, group) in enumerate(groupby(loads, key=lambda r: str(r["entrant"]))):
             found = list(group)
             at = [r["max_concurrency"] for r in found]
-            _line(ax, place, engine, at, [r["tokens_per_s"] for r in found])
-            for x, row in zip(at, found, strict=True):
-                ax.plot(
-                    [x, x],
-                    [row["least_tokens_per_s"], row["most_tokens_per_s"]],
-                    color=SERIES[place % len(SERIES)],
-                )
+            _line(ax, place, entrant, at, [r["output_tokens_per_s"] for r in found])
+            ends = [(r["least_tokens_per_s"], r["most_tokens_per_s"]) for r in found]
+            for x, (low, high) in zip(at, ends, strict=True):
+                if low is not None:
+                    ax.plot([x, x], [low, high], color=SERIES[place % len(SERIES)])
         ticks = sorted({r["max_concurrency"] for r in loads})
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         ax.set_xticks(ticks, [str(t) for t in ticks])
         ax.minorticks_off()
         ax.set_xlabel("concurrent requests")

@@ -6,6 +6,7 @@ percentages stand in their names.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -64,27 +65,38 @@ DECODE = """
 DECODE_COLUMNS = (
     "config", "precision", "graph", "repeats", "steps", "tokens_per_s", "least_tokens_per_s", "most_tokens_per_s",
 )  # fmt: skip
-# What makes two served runs comparable stands in the group; a row is an engine at one load.
 SERVING = """
-    SELECT evidence, device, model, client, input_tokens_asked, output_tokens_asked, engine,
-        string_agg(DISTINCT engine_version, ', ') AS engine_version, any_value(weights) AS weights, max_concurrency,
-        count(*) FILTER (WHERE status = 'passed') AS repeats,
-        median(output_tokens_per_s) FILTER (WHERE status = 'passed') AS tokens_per_s,
-        min(output_tokens_per_s) FILTER (WHERE status = 'passed') AS least_tokens_per_s,
-        max(output_tokens_per_s) FILTER (WHERE status = 'passed') AS most_tokens_per_s,
-        median(ttft_p50_ms) FILTER (WHERE status = 'passed') AS ttft_p50_ms,
-        median(ttft_p99_ms) FILTER (WHERE status = 'passed') AS ttft_p99_ms,
-        median(tpot_p50_ms) FILTER (WHERE status = 'passed') AS tpot_p50_ms,
-        sum(requests_asked)::BIGINT AS requests_asked, sum(requests_failed)::BIGINT AS requests_failed,
-        string_agg(DISTINCT coalesce(reason, status), '; ') FILTER (WHERE status <> 'passed') AS not_passed
-    FROM serving_runs
-    GROUP BY evidence, device, model, client, input_tokens_asked, output_tokens_asked, engine, max_concurrency
-    ORDER BY ALL
+    SELECT evidence, device, model, max_concurrency, request_rate, metric, outcome, coalesce(leader, faster) AS ahead,
+        margin, figures, repeats, reason, refused
+    FROM serving ORDER BY evidence DESC, device, model, max_concurrency, request_rate, metric
 """
 SERVING_COLUMNS = (
-    "engine", "engine_version", "weights", "max_concurrency", "repeats", "tokens_per_s", "least_tokens_per_s",
-    "most_tokens_per_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "requests_asked", "requests_failed", "not_passed",
+    "max_concurrency", "request_rate", "metric", "outcome", "ahead", "margin", "figures", "repeats", "reason",
+    "refused",
 )  # fmt: skip
+ENTRANTS = """
+    SELECT e.evidence, e.device, e.model, e.max_concurrency, e.request_rate, e.entrant, e.weights,
+        concat_ws(' ', e.client, e.client_version) AS client, e.repeats, e.output_tokens_per_s,
+        m.lo AS least_tokens_per_s, m.hi AS most_tokens_per_s, e.requests_per_s, e.ttft_p50_ms, e.ttft_p99_ms,
+        e.tpot_p50_ms, e.e2e_p50_ms, 100 * e.failure_share AS failed_percent, e.input_tokens, e.output_tokens,
+        e.prefix_cache, e.usd_per_million_by_billing, e.usd_per_million_by_rate
+    FROM serving_entrants e
+    LEFT JOIN serving_metrics m
+        ON m.evidence = e.evidence AND m.device = e.device AND m.model = e.model AND m.entrant = e.entrant
+        AND m.max_concurrency IS NOT DISTINCT FROM e.max_concurrency AND m.request_rate = e.request_rate
+        AND m.metric = 'output_tokens_per_s'
+    ORDER BY e.evidence DESC, e.device, e.model, e.entrant, e.max_concurrency, e.request_rate
+"""
+ENTRANT_COLUMNS = (
+    "entrant", "max_concurrency", "request_rate", "weights", "client", "repeats", "output_tokens_per_s",
+    "least_tokens_per_s", "most_tokens_per_s", "requests_per_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms",
+    "e2e_p50_ms", "failed_percent", "input_tokens", "output_tokens", "prefix_cache", "usd_per_million_by_billing",
+    "usd_per_million_by_rate",
+)  # fmt: skip
+NOT_SERVED = """
+    SELECT engine, device, model, max_concurrency, repeat, status, reason, serving_id
+    FROM serving_runs WHERE status <> 'passed' ORDER BY engine, device, model, max_concurrency, repeat, serving_id
+"""
 SUMMARY = "SELECT * FROM points_summary ORDER BY ALL"
 POINTS = """
     SELECT evidence, cell_key, device, metric, contestant, rival, value, rival_value, speedup_vs_rival, outcome, reason
@@ -128,11 +140,13 @@ class Decode:
 
 @dataclass(frozen=True)
 class Served:
-    """Served runs of one device, model, client and request lengths: what may stand in one chart."""
+    """Served engines of one device and model, measured or imported."""
 
     place: str
+    verdict: str
     note: str
-    loads: list[Row]
+    outcomes: list[Row]
+    entrants: list[Row]
 
 
 @dataclass(frozen=True)
@@ -143,6 +157,7 @@ class Sections:
     gate_runs: list[Row]
     decodes: list[Decode]
     served: list[Served]
+    not_served: list[Row]
     summary: list[Row]
     points: list[Row]
     imports: list[Row]
@@ -159,7 +174,8 @@ def gather(con: duckdb.DuckDBPyConnection) -> Sections:
             Decode(run, _place(found[0], "device", "model"), _note(found[0]), found)
             for run, found in _by_run(rows(con, DECODE)).items()
         ],
-        served=_served(rows(con, SERVING)),
+        served=_served(rows(con, SERVING), rows(con, ENTRANTS)),
+        not_served=rows(con, NOT_SERVED),
         summary=rows(con, SUMMARY),
         points=rows(con, POINTS),
         imports=rows(con, IMPORTS),
@@ -183,25 +199,35 @@ def _in_order(found: list[Row], configs: list[Row]) -> list[Row]:
     return sorted(found, key=lambda row: order[row["config"]])
 
 
-def _served(found: list[Row]) -> list[Served]:
-    def group_of(row: Row) -> tuple[str, ...]:
-        keys = ("evidence", "device", "model", "client", "input_tokens_asked", "output_tokens_asked")
-        return tuple(str(row[k]) for k in keys)
+def _served(outcomes: list[Row], entrants: list[Row]) -> list[Served]:
+    def group_of(row: Row) -> tuple[str, str, str]:
+        return row["evidence"], row["device"], row["model"]
 
-    groups = [list(g) for _, g in groupby(sorted(found, key=group_of), key=group_of)]
     return [
         Served(
-            f"{_place(g[0], 'device', 'model', 'client')}, {_tokens(g[0])}, {g[0]['evidence']}",
-            _note(g[0]),
-            g,
+            f"{device}, {model}, {evidence}",
+            serving_verdict(mine := [r for r in outcomes if group_of(r) == (evidence, device, model)]),
+            INTERPRETER_NOTE if device == INTERPRETER else "",
+            mine,
+            [r for r in entrants if group_of(r) == (evidence, device, model)],
         )
-        for g in groups
+        for evidence, device, model in dict.fromkeys(map(group_of, entrants))
     ]
 
 
-def _tokens(row: Row) -> str:
-    asked = [row["input_tokens_asked"], row["output_tokens_asked"]]
-    return " in, ".join("unknown" if a is None else str(a) for a in asked) + " out"
+def serving_verdict(outcomes: list[Row]) -> str:
+    """Return who leads in throughput at how many loads; what else came of the loads is counted."""
+    loads = [r for r in outcomes if r["metric"] == "output_tokens_per_s"]
+    counts = Counter(
+        f"{r['ahead']} {'leads' if r['outcome'] == 'leads' else 'has the higher point figure'}"
+        if r["ahead"]
+        else str(r["outcome"])
+        for r in loads
+    )
+    if not loads:
+        return "Nothing is known of the throughput."
+    said = ", ".join(f"{what} at {count} of {len(loads)} loads" for what, count in counts.most_common())
+    return f"Output tokens a second: {said}."
 
 
 def _place(row: Row, *columns: str) -> str:

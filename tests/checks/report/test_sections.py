@@ -9,7 +9,7 @@ import pytest
 
 from checks.gate import GateResult
 from checks.report import compose
-from checks.report.sections import gate_verdict
+from checks.report.sections import gate_verdict, serving_verdict
 from checks.session import Session
 from tests.checks.conftest import CELLS, ENTRANTS, write_race
 from tests.evidence import write_decode, write_gate, write_points, write_price, write_serving
@@ -39,7 +39,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     )
     write_decode(lake, {"stock_eager_bf16": 250.0, "dispatch_graph_bf16": 800.0})
     write_serving(lake, {"vllm": 90.0, "sglang": 110.0})
-    write_serving(lake, {"vllm": 400.0}, number=301, client="vllm bench")
+    write_serving(
+        lake,
+        {"humming": 1.0},
+        number=301,
+        loads=(1,),
+        repeats=1,
+        status="refused",
+        reason="humming is no server",
+    )
     write_price(lake, 3.6)
     write_points(lake, {"rival-a": [1.0, 2.0, *[3.0] * 398], "rival-b": [1.5, 1.9, *[4.0] * 398]})
     return composed(folder)
@@ -105,13 +113,29 @@ def test_decode_prints_the_median_of_the_repeats_and_their_range(html: str) -> N
     assert ">dispatch_graph_bf16 (graph)<" in html
 
 
-def test_served_runs_of_two_clients_stand_in_two_tables(html: str) -> None:
+def test_an_engine_leads_only_over_equal_work(report: dict[str, str], html: str) -> None:
+    verdict = "Output tokens a second: sglang 1.0 leads at 2 of 2 loads."
+    assert f"Served engines, Test GPU, tiny, measured.</b> {verdict}" in html
+    assert f"### Test GPU, tiny, measured\n\n{verdict}" in report["report.md"]
     served = section(html, "serving")
-    assert len(re.findall(r"<table>", served)) == 2
-    assert "<h3>Test GPU, tiny, guidellm, 128 in, 128 out, measured</h3>" in served
-    assert "<h3>Test GPU, tiny, vllm bench, 128 in, 128 out, measured</h3>" in served
-    guidellm = served[: served.index("vllm bench")]
-    assert "<title>sglang</title>" in guidellm
+    (chart,) = re.findall(r"<svg.*?</svg>", served, re.DOTALL)
+    assert "<title>vllm 1.0</title>" in chart
+    assert "humming is no server" in served  # a refused run is listed beside
+    assert served.count("<td>leads</td>") == 10  # five metrics at two loads
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("leads", "a")] * 2 + [("level", None)], "a leads at 2 of 3 loads, level at 1 of 3 loads."),
+        ([("no comparison", None)], "no comparison at 1 of 1 loads."),
+        ([("faster (point figures)", "a")], "a has the higher point figure at 1 of 1 loads."),
+    ],
+)
+def test_the_verdict_of_served_engines_in_words(rows: list[tuple[str, str | None]], words: str) -> None:
+    outcomes = [{"metric": "output_tokens_per_s", "outcome": o, "ahead": a} for o, a in rows]
+    assert serving_verdict(outcomes) == f"Output tokens a second: {words}"
+    assert serving_verdict([{"metric": "ttft_p50_ms"}]) == "Nothing is known of the throughput."
 
 
 def test_a_long_table_says_how_much_it_leaves_out(report: dict[str, str], html: str) -> None:
