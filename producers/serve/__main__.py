@@ -91,7 +91,7 @@ def _serve(options: Options) -> int:
         )
         recorder = ServeRecorder(options.lake, state.run_id, state.next_event, PRODUCER)
         client = options.interpreters.get("client")
-        paths = options.import_paths.get("client", ())
+        paths = options.import_paths.get("client", _client_folder() if client is None else ())
         session = Session(
             plan,
             place,
@@ -178,6 +178,12 @@ def _plan(options: Options, state: ServeState, *, cuda: bool) -> Plan:
         if name not in options.engines:
             raise UsageError(f"The run serves '{name}' too; give its --server again.")
     return plan
+
+
+def _client_folder() -> tuple[str, ...]:
+    """Where `make` puts the client's packages: beside this environment's own, whose versions they may not share."""
+    folder = Path(sys.prefix) / "serve-client"
+    return (str(folder),) if folder.is_dir() else ()
 
 
 def _logs(folder: Path) -> Path:

@@ -99,7 +99,7 @@ def write_deepseek(folder: Path, tokenizer: Path) -> None:
 
 
 def write_smollm2(folder: Path) -> None:
-    """Write SmolLM2 with its weights, in bf16.
+    """Write SmolLM2 with its weights, in float32: a CPU without bf16 instructions is many times slower in bf16.
 
     Raises:
         ModelError: the GGUF file, or what reads it, is missing.
@@ -116,10 +116,10 @@ def write_smollm2(folder: Path) -> None:
 
     path = checked_gguf()
     source, name = str(path.parent), path.name
-    loaded = AutoModelForCausalLM.from_pretrained(source, gguf_file=name, dtype=torch.bfloat16)
+    loaded = AutoModelForCausalLM.from_pretrained(source, gguf_file=name, dtype=torch.float32)
     # What was read from GGUF calls itself quantized and refuses to be saved; its weights are plain by now.
     config = {key: value for key, value in loaded.config.to_dict().items() if key != "quantization_config"}
-    model = LlamaForCausalLM(LlamaConfig(**config)).bfloat16()
+    model = LlamaForCausalLM(LlamaConfig(**config))
     model.load_state_dict(loaded.state_dict())
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source, gguf_file=name).save_pretrained(folder)
