@@ -43,17 +43,16 @@ GATE = Suite(
         Rule(
             "gate.same-subject",
             "All configurations of a run read the same tokens with the same model.",
-            f"""
-            SELECT r.device, r.model, g.run_id, count(DISTINCT p.tokens_sha256) AS texts,
-                count(DISTINCT p.model) AS models, count(DISTINCT p.positions) AS sizes
-            FROM gate_runs r
-            JOIN (
+            """
+            WITH subjects AS (
                 SELECT run_id, config, any_value(model) AS model, count(*) AS positions,
                     coalesce(one_or_two(tokens_sha256), 'unknown') AS tokens_sha256
                 FROM gate_positions GROUP BY run_id, config
-            ) p USING (run_id)
-            JOIN (SELECT DISTINCT run_id FROM gate_results) g USING (run_id)
-            WHERE r.speaks GROUP BY r.device, r.model, g.run_id ORDER BY ALL
+            )
+            SELECT r.device, r.model, r.run_id, count(DISTINCT p.tokens_sha256) AS texts,
+                count(DISTINCT p.model) AS models, count(DISTINCT p.positions) AS sizes
+            FROM gate_runs r JOIN subjects p USING (run_id)
+            WHERE r.speaks GROUP BY r.device, r.model, r.run_id ORDER BY ALL
             """,
             (
                 Between("texts", low=1, high=1),
@@ -125,12 +124,9 @@ GATE = Suite(
             "gate.no-worse-than-stock",
             "Candidates that the policy allows no loss are not wrong where stock bf16 is right more often than the "
             "other way round (McNemar's exact one-sided test; right is what the weights decide in float32).",
-            f"""
-            SELECT r.device, r.model, g.run_id, g.config, g.pairs, g.stock_only_right, g.candidate_only_right,
-                g.p_worse, g.worse_alpha
-            FROM gate_results g JOIN gate_runs r USING (run_id) JOIN gate_thresholds t USING (policy_sha256, precision)
-            WHERE r.speaks AND g.role = 'candidate' AND g.status = 'measured' AND t.worse_alpha IS NOT NULL {ORDER}
-            """,
+            f"SELECT r.device, r.model, g.run_id, g.config, g.pairs, g.stock_only_right, g.candidate_only_right, "
+            f"g.p_worse, g.worse_alpha {SPEAKING} AND g.role = 'candidate' AND g.status = 'measured' "
+            f"AND g.worse_alpha IS NOT NULL {ORDER}",
             (AtLeast("p_worse", "worse_alpha"), Between("pairs", low=1)),
             f"{WHO} is wrong at {{stock_only_right}} positions where stock is right, right at "
             "{candidate_only_right} where stock is wrong (p {p_worse}, level {worse_alpha})",
