@@ -196,6 +196,13 @@ OPTIONS = (
         "interpreter", _pair, "NAME=PYTHON", "the Python that a contestant's worker runs under", many=True
     ),
     Option("import-path", _pairs, "NAME=DIR", "folder put first on its import path (repeat)", many=True),
+    Option(
+        "tables",
+        _pair,
+        "NAME=DIR",
+        "folder of a tuned contestant's tables (default: the shipped ones)",
+        many=True,
+    ),
     Option("lake", _path, "DIR", "where measurements are appended (default: lake)"),
     Option("db", _path, "FILE", "the warehouse built at the end (default: warehouse.db)"),
     Option("device-index", _whole(0), "N", "card, in nvidia-smi's order (default: the first visible)"),

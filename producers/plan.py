@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Protocol
 
 from producers.config import PLAN_OPTIONS, routing_exponent
@@ -193,6 +194,7 @@ def make_plan(
     workloads: Mapping[str, Workload],
     interpreters: Mapping[str, str] | None = None,
     import_paths: Mapping[str, Sequence[str]] | None = None,
+    tables: Mapping[str, str] | None = None,
     baseline: tuple[str, str] | None = None,
 ) -> Plan:
     """Plan a race.
@@ -206,6 +208,7 @@ def make_plan(
         workloads: every known MoE shape by name.
         interpreters: contestant -> Python.
         import_paths: contestant -> folders.
+        tables: contestant that runs with tuned configurations -> folder of them.
         baseline: (full revision, folder that holds its ``dispatch``).
 
     Raises:
@@ -241,7 +244,7 @@ def make_plan(
     ]
     if baseline is not None:
         entrants.append(_baseline(baseline, registry, precisions))
-    entrants = _placed(entrants, interpreters or {}, import_paths or {})
+    entrants = _placed(entrants, interpreters or {}, import_paths or {}, tables or {})
     entrants = [entrant for entrant in entrants if entrant.precisions]
     if not any(entrant.control_of is None for entrant in entrants):
         raise UsageError("No contestant is left to race; name one with --contestant.")
@@ -332,22 +335,36 @@ def _baseline(
 
 
 def _placed(
-    entrants: Sequence[Entrant], interpreters: Mapping[str, str], import_paths: Mapping[str, Sequence[str]]
+    entrants: Sequence[Entrant],
+    interpreters: Mapping[str, str],
+    import_paths: Mapping[str, Sequence[str]],
+    tables: Mapping[str, str],
 ) -> list[Entrant]:
-    """The entrants with the interpreter and import paths that were given for them."""
-    names = {entrant.name for entrant in entrants}
-    for option, given in (("interpreter", interpreters), ("import-path", import_paths)):
+    """The entrants with the interpreter, import paths and tables that were given for them."""
+    by_name = {entrant.name: entrant for entrant in entrants}
+    options = (("interpreter", interpreters), ("import-path", import_paths), ("tables", tables))
+    for option, given in options:
         for name in given:
-            if name not in names:
+            if name not in by_name:
                 raise UsageError(f"--{option} names '{name}', who does not take part.")
+    for name, folder in tables.items():
+        if by_name[name].config_source != "tuned":
+            raise UsageError(f"--tables names '{name}', who runs as shipped; {name}-tuned has tables.")
+        if not Path(folder).is_dir():
+            raise UsageError(f"--tables of '{name}': there is no folder {folder}; producers.tune writes one.")
     return [
         replace(
             entrant,
             interpreter=interpreters.get(entrant.name),
+            options={**entrant.options, **_tables_option(tables.get(entrant.name))},
             import_paths=(*import_paths.get(entrant.name, ()), *entrant.import_paths),
         )
         for entrant in entrants
     ]
+
+
+def _tables_option(folder: str | None) -> dict[str, str]:
+    return {} if folder is None else {"tables": str(Path(folder).resolve())}
 
 
 def _seats(

@@ -138,6 +138,7 @@ def _plan(
         workloads=WORKLOADS,
         interpreters=given.get("interpreter"),
         import_paths=given.get("import-path"),
+        tables=given.get("tables"),
         baseline=revision,
     )
 

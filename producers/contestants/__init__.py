@@ -55,6 +55,12 @@ _BUILT_IN: dict[str, Registration] = {
     "dispatch-control": _dispatch("auto", "auto"),
     "vllm": Registration("producers.contestants.vllm:Vllm", "vllm", {}, "shipped"),
     "sglang": Registration("producers.contestants.sglang:Sglang", "sglang", {}, "shipped"),
+    "vllm-tuned": Registration("producers.contestants.vllm:VllmTuned", "vllm", {}, "tuned"),
+    "sglang-tuned": Registration("producers.contestants.sglang:SglangTuned", "sglang", {}, "tuned"),
+    "humming": Registration("producers.contestants.humming:Humming", "humming", {}, "shipped"),
+    "triton_kernels": Registration(
+        "producers.contestants.triton_kernels:TritonKernels", "triton_kernels", {}, "shipped"
+    ),
     "torch-grouped": Registration("producers.contestants.torch_grouped:TorchGrouped", "torch", {}, "fixed"),
     "torch-eager": Registration("producers.contestants.torch_eager:TorchEager", "torch", {}, "fixed"),
     "example": Registration("producers.contestants.example:Example", "example", {}, "fixed"),
