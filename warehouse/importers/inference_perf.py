@@ -46,7 +46,7 @@ def _run(report: Any, given: Given) -> Row:
             "a report without the client's latencies (those of the server's Prometheus metrics count other "
             "requests); import the lifecycle report"
         )
-    successes, load = report["successes"], report["load_summary"]
+    successes, load = at(report, "successes"), at(report, "load_summary")
     completed = count(at(successes, "count"))
     asked_rate = number(at(load, "requested_rate"))
     rate, mode = serving.request_rate(asked_rate) if serving.positive(asked_rate) else (None, None)
