@@ -67,6 +67,7 @@ _KEYS: dict[str, Test] = {
     "gate.required": _NAMES,
     "gate.max_large_gap_share.*": _SHARE,
     "gate.min_agreement.*": _SHARE,
+    "gate.min_agreement_seeded.*": _SHARE,
     "gate.max_perplexity_increase.*": _SHARE,
     "gate.max_drift_ratio.*": _RATE,
     "gate.max_expert_error.*": _RATE,

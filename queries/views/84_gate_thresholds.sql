@@ -14,6 +14,7 @@ SELECT
     max(b.value) FILTER (WHERE b.key = 'gate.large_gap_logits') AS large_gap_logits,
     max(b.value) FILTER (WHERE b.key = 'gate.max_large_gap_share.' || p.precision) AS max_large_gap_share,
     max(b.value) FILTER (WHERE b.key = 'gate.min_agreement.' || p.precision) AS min_agreement,
+    max(b.value) FILTER (WHERE b.key = 'gate.min_agreement_seeded.' || p.precision) AS min_agreement_seeded,
     max(b.value) FILTER (WHERE b.key = 'gate.max_perplexity_increase.' || p.precision) AS max_perplexity_increase,
     max(b.value) FILTER (WHERE b.key = 'gate.max_drift_ratio.' || p.precision) AS max_drift_ratio,
     max(b.value) FILTER (WHERE b.key = 'gate.max_expert_error.' || p.precision) AS max_expert_error,

@@ -14,7 +14,7 @@ WITH joined AS (
         t.min_positions,
         t.control_disagreements,
         t.max_large_gap_share,
-        t.min_agreement,
+        CASE a.weights WHEN 'seeded' THEN t.min_agreement_seeded ELSE t.min_agreement END AS min_agreement,
         t.max_perplexity_increase,
         t.max_drift_ratio,
         t.max_expert_error,
