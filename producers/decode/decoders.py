@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import torch
 
+from dispatch.decode import FusedStep
+from producers.decode.traffic import step_bytes
 from producers.models.loaded import transformers
 
 _CAPTURE_WARM_UPS = 3
@@ -29,6 +31,11 @@ class Decoder(Protocol):
         """See the class."""
         ...
 
+    @property
+    def weight_bytes(self) -> int:
+        """What one step must read of the weights."""
+        ...
+
     def start(self, prompt: torch.Tensor) -> None:
         """Forget everything, read ``prompt`` [1, P] int64, choose the first token."""
         ...
@@ -48,6 +55,11 @@ class EagerDecoder:
         self.forwards = 0
         self.token = torch.zeros((1, 1), dtype=torch.int64, device=device)
         self.logits = torch.empty(0, device=device)
+
+    @property
+    def weight_bytes(self) -> int:
+        """See :class:`Decoder`."""
+        return step_bytes(self._model)
 
     def start(self, prompt: torch.Tensor) -> None:
         """See :class:`Decoder`."""
@@ -88,6 +100,11 @@ class StaticDecoder:
         self.logits = torch.zeros(int(model.config.vocab_size), dtype=dtype, device=device)
         self.forwards = 0
 
+    @property
+    def weight_bytes(self) -> int:
+        """See :class:`Decoder`."""
+        return step_bytes(self._model)
+
     def start(self, prompt: torch.Tensor) -> None:
         """See :class:`Decoder`."""
         self._cache.reset()
@@ -113,6 +130,40 @@ class StaticDecoder:
         )
         self.logits.copy_(output.logits[0, -1])
         self.token.copy_(self.logits.argmax().view(1, 1))
+
+
+class FusedDecoder(StaticDecoder):
+    """The prompt is read by the model; a step is dispatch's fused one, on the same cache.
+
+    Args:
+        model, device, length: as for :class:`StaticDecoder`.
+
+    Raises:
+        UnsupportedError: at the first start: the model has no fused step.
+    """
+
+    def __init__(self, model: Any, device: torch.device, length: int) -> None:
+        super().__init__(model, device, length)
+        self._fused: FusedStep | None = None
+
+    @property
+    def weight_bytes(self) -> int:
+        """See :class:`Decoder`; before the first start that of the model."""
+        return super().weight_bytes if self._fused is None else self._fused.weight_bytes
+
+    def start(self, prompt: torch.Tensor) -> None:
+        """See :class:`Decoder`."""
+        super().start(prompt)
+        if self._fused is None:
+            self._fused = FusedStep(self._model, self._cache)
+
+    def step(self) -> None:
+        """See :class:`Decoder`."""
+        assert self._fused is not None  # noqa: S101 - a decoder is started before it steps
+        self.forwards += 1
+        self._fused(self.token, self._position, self.logits)
+        self.token.copy_(self.logits.argmax().view(1, 1))
+        self._position.add_(1)
 
 
 class GraphDecoder:
@@ -144,6 +195,11 @@ class GraphDecoder:
     def forwards(self) -> int:
         """See :class:`Decoder`."""
         return self._static.forwards
+
+    @property
+    def weight_bytes(self) -> int:
+        """See :class:`Decoder`."""
+        return self._static.weight_bytes
 
     def start(self, prompt: torch.Tensor) -> None:
         """See :class:`Decoder`."""

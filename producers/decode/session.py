@@ -18,10 +18,9 @@ from producers.decode.check import (
     decode_reference,
     judge,
 )
-from producers.decode.decoders import Decoder, EagerDecoder, GraphDecoder, StaticDecoder
+from producers.decode.decoders import Decoder, EagerDecoder, FusedDecoder, GraphDecoder, StaticDecoder
 from producers.decode.plan import WARM_UP_STEPS, DecodeConfig, DecodePlan
 from producers.decode.recorder import TIMING, DecodeRecorder
-from producers.decode.traffic import step_bytes
 from producers.decode.variants import Variants
 from producers.device import synchronise
 from producers.failures import Failure, failure_of
@@ -142,8 +141,7 @@ class Session:
             with count_calls(model) as calls:
                 decoder = self._decoder(config, model)
                 agreement, chosen = compare(decoder, self._prompt, reference, self._bounds.large_gap_logits)
-            weight_bytes = step_bytes(model)
-            found |= asdict(agreement) | self._cost(weight_bytes)
+            found |= asdict(agreement) | self._cost(decoder.weight_bytes)
             if config.on_dispatch:
                 found |= _check_calls(calls, decoder.forwards)
             judge(
@@ -157,7 +155,7 @@ class Session:
             self._note(f"{config.name}: refused, {failure.detail}")
             return
         self._recorder.passed(config, found)
-        self.timed[config.name] = Timed(config, decoder, chosen, weight_bytes)
+        self.timed[config.name] = Timed(config, decoder, chosen, decoder.weight_bytes)
         self._note(
             f"{config.name}: {agreement.disagreements} of {agreement.positions} decisions differ from "
             f"{found['reference']}"
@@ -188,7 +186,8 @@ class Session:
             return EagerDecoder(model, device)
         if device.type != "cuda":
             raise Failure("unsupported", "a CUDA graph needs a CUDA device")
-        return GraphDecoder(StaticDecoder(model, device, length), self._prompt)
+        kind = FusedDecoder if config.layers == "fused" else StaticDecoder
+        return GraphDecoder(kind(model, device, length), self._prompt)
 
     def _cost(self, weight_bytes: int) -> dict[str, int | None]:
         device = self._prompt.device
