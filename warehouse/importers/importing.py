@@ -89,7 +89,7 @@ def _import_file(
         if source.kind in {EMPTY, BINARY}:
             raise FormatError(f"the file is {source.kind}.")
         chosen = importer or detect(source)
-        return store(lake, chosen, source, given, _parse(chosen, source, given), known)
+        return store(lake, chosen, source, given, parse(chosen, source, given), known)
     except MissingFactError as error:
         return Skipped(source.name, str(error), bad=True, usage=True)
     except FormatError as error:
@@ -98,7 +98,7 @@ def _import_file(
         return Skipped(source.name, str(error), bad=True)
 
 
-def _parse(importer: Importer, source: Source, given: Given) -> Parsed:
+def parse(importer: Importer, source: Source, given: Given) -> Parsed:
     """Parse; what an importer did not foresee refuses this one file by name, and the others go on."""
     try:
         parsed = importer.parse(source, given)

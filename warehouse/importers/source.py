@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from warehouse.errors import storage_error
 from warehouse.importers.base import FormatError
 from warehouse.importers.encoding import decoded, has_byte_order_mark
 from warehouse.importers.reading import Item, read_items
@@ -21,6 +20,7 @@ from warehouse.importers.reading import Item, read_items
 PARQUET, JSON, CSV, TEXT, BINARY, EMPTY = "Parquet", "JSON", "CSV", "text", "binary", "empty"
 
 _HEAD = 1 << 16
+_SHOWN = 4
 _FIELD_LIMIT = 1 << 24
 
 
@@ -62,37 +62,37 @@ class Source:
         """The first 64 KiB.
 
         Raises:
-            StorageError: the file cannot be read.
+            FormatError: the file cannot be read.
         """
         try:
             with self.path.open("rb") as file:
                 return file.read(_HEAD)
         except OSError as error:
-            raise storage_error(f"cannot read {self.path}", error) from None
+            raise _unreadable(error) from None
 
     def data(self) -> bytes:
         """The whole content, read anew.
 
         Raises:
-            StorageError: the file cannot be read.
+            FormatError: the file cannot be read.
         """
         try:
             return self.path.read_bytes()
         except OSError as error:
-            raise storage_error(f"cannot read {self.path}", error) from None
+            raise _unreadable(error) from None
 
     @functools.cached_property
     def sha256(self) -> str:
         """Of the content.
 
         Raises:
-            StorageError: the file cannot be read.
+            FormatError: the file cannot be read.
         """
         try:
             with self.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise storage_error(f"cannot read {self.path}", error) from None
+            raise _unreadable(error) from None
 
     @functools.cached_property
     def kind(self) -> str:
@@ -166,7 +166,8 @@ class Source:
         return f"this {self.kind} file"
 
 
-_SHOWN = 4
+def _unreadable(error: OSError) -> FormatError:
+    return FormatError(f"it cannot be read: {error.strerror or type(error).__name__}.")
 
 
 def _shown(first: Mapping[str, Any]) -> str:
