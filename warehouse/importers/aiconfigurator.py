@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.importers.base import FormatError, Given, Importer, Parsed, RecordError, Row
+from warehouse.importers.facts import note_unused
 from warehouse.importers.figures import cell_key, engine, figure, precision
 from warehouse.importers.source import PARQUET, Source
 from warehouse.importers.units import Measure
@@ -52,8 +53,7 @@ def parse(source: Source, given: Given) -> Parsed:
             parsed.add("points", _point(record, given), f"row {index}")
         except RecordError as error:
             parsed.refuse(f"row {index}", str(error))
-    if given.device and any(text(record["device"]) for record in records):
-        parsed.note("the file names its devices; --device was not needed")
+    note_unused(parsed, given, () if all(text(record["device"]) for record in records) else ("device",))
     return parsed
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from warehouse import serving
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.pick import at, first, number, whole
 from warehouse.importers.served import Document, documents, run_row
 from warehouse.importers.source import JSON, Source
@@ -57,6 +58,7 @@ def parse(source: Source, given: Given) -> Parsed:
             parsed.refuse(place, str(error))
         if version := text(document.get("aiperf_version")):
             parsed.versions[NAME] = version
+    note_unused(parsed, given, SERVED)
     return parsed
 
 

@@ -49,7 +49,7 @@ def figure(raw: Any, known: Measure) -> Row:
         return row | {"value": None, "reason": _why_none(raw)}
     scaled = value * known.scale
     if not math.isfinite(scaled):
-        return row | {"value": None, "reason": "the value is too large for its unit"}
+        return row | {"value": None, "reason": f"{shown(raw)} is too large for its unit"}
     if scaled <= 0:
         return row | {"value": scaled, "status": "refused", "reason": NOT_POSITIVE}
     return row | {"value": scaled, "reason": None}

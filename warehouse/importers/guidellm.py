@@ -17,6 +17,7 @@ from typing import Any
 
 from warehouse import serving
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.pick import at, first, integer, number
 from warehouse.importers.served import documents, request_table, run_row
 from warehouse.importers.source import JSON, Source
@@ -58,6 +59,7 @@ def parse(source: Source, given: Given) -> Parsed:
                 parsed.run(Run(row, here, request_table(requests), configuration=_point(row)))
             except RecordError as error:
                 parsed.refuse(here, str(error), records=1 + len(requests))
+    note_unused(parsed, given, SERVED)
     return parsed
 
 
@@ -78,8 +80,6 @@ def _run(report: Any, benchmark: Any, requests: list[Row], given: Given) -> Row:
     detailed = completed is not None and completed > 0 and len(answered) + empty == completed
     if detailed:
         completed = len(answered)
-    elif _sum(metrics, "output_token_count") == 0:
-        completed = 0
     tpot = serving.column(answered, "tpot_ms") if detailed else []
     itl = _stat(metrics, "inter_token_latency_ms")
     setup, extra = _setup(report, benchmark)

@@ -11,6 +11,7 @@ from typing import Any
 
 from warehouse import serving
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.pick import at, first, number, whole
 from warehouse.importers.served import documents, run_row
 from warehouse.importers.source import JSON, Source
@@ -36,6 +37,7 @@ def parse(source: Source, given: Given) -> Parsed:
             parsed.run(Run(_run(report, given), place))
         except RecordError as error:
             parsed.refuse(place, str(error))
+    note_unused(parsed, given, SERVED)
     return parsed
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from warehouse import serving
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.pick import first, number
 from warehouse.importers.served import Document, documents, run_row
+from warehouse.importers.serving_rows import engine_of
 from warehouse.importers.source import JSON, Source
 from warehouse.importers.values import compact, count, identity, shown, text
 
@@ -47,6 +49,7 @@ def parse(source: Source, given: Given) -> Parsed:
             parsed.run(Run(_run(document, given), place))
         except RecordError as error:
             parsed.refuse(place, str(error))
+    note_unused(parsed, given, SERVED)
     return parsed
 
 
@@ -57,11 +60,12 @@ def _run(document: Document, given: Given) -> Row:
             rate, mode = serving.request_rate(document["request_rate"])
         except ValueError as error:
             raise RecordError(str(error)) from None
+    framework = text(document.get("framework"))
     completed, asked = count(document.get("completed")), count(document.get("num_prompts"))
     itl = _seconds(document, "mean_itl")
     row = {
         "serving_id": identity(NAME, document),
-        "engine": text(document.get("framework")),
+        "engine": engine_of(framework) or framework,
         "client": NAME,
         "model": text(first(document.get("model"), document.get("model_id"))),
         "device": text(first(document.get("hw"), document.get("device"))),

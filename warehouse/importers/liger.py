@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row
+from warehouse.importers.facts import note_unused
 from warehouse.importers.figures import cell_key, figure, precision, quantile
 from warehouse.importers.pick import integer, number
 from warehouse.importers.source import CSV, Source
@@ -42,6 +43,8 @@ def parse(source: Source, given: Given) -> Parsed:
     """
     parsed = Parsed()
     each_record(source, _REQUIRED, parsed, lambda record: _point(record, given))
+    rows = parsed.rows.get("points", ())
+    note_unused(parsed, given, ("device",) if any(row.row["device"] == given.device for row in rows) else ())
     return parsed
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from warehouse import serving
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.pick import at, number, whole
 from warehouse.importers.served import Document, documents, request_table, run_row
 from warehouse.importers.source import JSON, Source
@@ -48,6 +49,7 @@ def parse(source: Source, given: Given) -> Parsed:
     if requests:
         parsed.expect(1 + len(requests))
         _individual(parsed, requests, given)
+    note_unused(parsed, given, SERVED)
     return parsed
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.importers.base import FormatError, Given, Importer, Parsed, RecordError, Row
+from warehouse.importers.facts import note_unused
 from warehouse.importers.moe_names import looks_like_table, parse_name, triton_version_of_folder
 from warehouse.importers.source import JSON, Source
 from warehouse.importers.values import compact, count, shown, text
@@ -61,8 +62,7 @@ def parse(source: Source, given: Given) -> Parsed:
         "down": table.down,
     }
     parsed = Parsed()
-    if given.device:
-        parsed.note("the file's name has the device; --device was not needed")
+    note_unused(parsed, given, ())
     for item in source.items:
         if isinstance(item.value, dict):
             _entries(parsed, item.value, item.place, about, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,10 @@ Document = Mapping[str, Any]
 PASSED = "passed"
 _MEASURED = ("_ms", "_per_s")
 _ASKED = "request_rate_per_s"
+_TOKEN_TIMES = (
+    "ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p50_ms", "itl_mean_ms", "itl_unit",
+)  # fmt: skip
+_SAME = 1e-6
 
 
 def documents(source: Source, parsed: Parsed) -> Iterator[tuple[str, Document]]:
@@ -48,7 +53,14 @@ def run_row(row: Row, extra: Document, given: Given, reasons: Sequence[str] = ()
     """
     status, why = row.pop("status", PASSED), row.pop("reason", None)
     kept = {name: value for name, value in extra.items() if value is not None}
-    done = finish_row(row, Fields(kept), given, reasons)
+    notes = list(reasons)
+    if row.get("output_tokens") == 0 and row.get("requests_completed"):
+        row["requests_completed"] = 0
+        notes.append("what the client calls completed gave no token")
+    if _whole_answers(row):
+        row |= dict.fromkeys(_TOKEN_TIMES)
+        notes.append("answers of several tokens came whole: there are no times of tokens")
+    done = finish_row(row, Fields(kept), given, notes)
     if status != PASSED:
         done["status"] = status
         done["reason"] = "; ".join(part for part in (why, done["reason"]) if part)
@@ -57,6 +69,14 @@ def run_row(row: Row, extra: Document, given: Given, reasons: Sequence[str] = ()
         done |= {name: None for name in done if name.endswith(_MEASURED) and name != _ASKED}
         done["itl_unit"] = None
     return done
+
+
+def _whole_answers(row: Row) -> bool:
+    """Whether the first token came with the last one: a client or server that did not stream."""
+    ttft, e2e = row.get("ttft_mean_ms"), row.get("e2e_mean_ms")
+    tokens, completed = row.get("output_tokens"), row.get("requests_completed")
+    several = tokens is not None and completed is not None and tokens > completed
+    return several and ttft is not None and e2e is not None and math.isclose(ttft, e2e, rel_tol=_SAME)
 
 
 def request_table(rows: Sequence[Row]) -> tuple[pa.Table, ...]:

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from warehouse.importers.base import FormatError, Given, Importer, MissingFactError, Parsed
+from warehouse.importers.facts import note_unused
 from warehouse.importers.figures import cell_key, figure, own_benchmark
 from warehouse.importers.pick import number
 from warehouse.importers.source import CSV, CsvFile, Source
@@ -83,6 +84,7 @@ def parse(source: Source, given: Given) -> Parsed:
                 },
                 f"{row.place}, column {name}",
             )
+    note_unused(parsed, given, ("unit", "direction", "device"))
     parsed.note(f"x: {', '.join(header[:x_count])}; contestants: {', '.join(header[x_count:])}")
     return parsed
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from warehouse.importers.base import FormatError, Given, Importer, Parsed, RecordError, Row
+from warehouse.importers.facts import note_unused
 from warehouse.importers.figures import cell_key, figure, own_benchmark
 from warehouse.importers.source import CSV, Source
 from warehouse.importers.table import Record, each_record
@@ -45,6 +46,7 @@ def parse(source: Source, given: Given) -> Parsed:
     each_record(
         source, needed, parsed, lambda record: _point(source, record, given, contestant, column, unit)
     )
+    note_unused(parsed, given, ("unit", "device"))
     return parsed
 
 
@@ -56,6 +58,10 @@ def _point(
     named = unit if unit is not None else record.get(_UNIT) or given.unit
     metric = record.get(_METRIC, "").lower()
     own = {contestant, column, _UNIT, _METRIC, "device", "version", *_REPEAT}
+    conditions = {name: record[name] for name in _REPEAT if record.get(name)}
+    measured = _figure(record[column], named, metric)
+    if measured["value"] is None:
+        conditions["written"] = record[column]
     facts = {name: cell for name, cell in record.items() if name not in own and cell}
     if metric not in _PLAIN:
         facts["metric"] = metric
@@ -66,8 +72,8 @@ def _point(
         "benchmark": own_benchmark(source),
         "cell_key": cell_key({**facts, "benchmark": own_benchmark(source)}),
         "device": record.get("device") or given.device,
-        "conditions_json": compact({name: record[name] for name in _REPEAT if record.get(name)}),
-        **_figure(record[column], named, metric),
+        "conditions_json": compact(conditions),
+        **measured,
     }
 
 

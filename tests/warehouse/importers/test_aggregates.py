@@ -72,6 +72,7 @@ def test_units_of_a_metric_are_read_and_not_assumed(tmp_path: Path) -> None:
         ({"was_cancelled": True}, "cancelled before its end"),
         ({"is_complete": False, "incomplete_reason": "stalled"}, "did not finish: stalled"),
         ({"request_count": metric("requests", 0.0)}, "no usable success"),
+        ({"total_osl": metric("tokens", 0.0)}, "gave no token"),
     ],
 )
 def test_a_run_that_is_no_result_has_no_figures(tmp_path: Path, changed: Document, reason: str) -> None:
@@ -79,6 +80,20 @@ def test_a_run_that_is_no_result_has_no_figures(tmp_path: Path, changed: Documen
     assert run["status"] == "unusable"
     assert reason in run["reason"]
     assert {run[name] for name in ("ttft_p50_ms", "output_tokens_per_s", "e2e_mean_ms")} == {None}
+
+
+def test_answers_that_came_whole_have_no_times_of_tokens(tmp_path: Path) -> None:
+    whole = aiperf(time_to_first_token=metric("ms", 6550.0, p50=5800.0))
+    run = run_of(parsed(written(tmp_path, "a.json", whole), "aiperf"))
+    assert {run[name] for name in ("ttft_mean_ms", "ttft_p50_ms", "tpot_mean_ms", "itl_mean_ms")} == {None}
+    assert (run["e2e_mean_ms"], "came whole" in run["reason"]) == (6550.0, True)
+
+
+def test_a_fact_that_changes_nothing_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.json", aiperf())
+    assert parsed(path, "aiperf", engine="vllm").notes == []
+    (note,) = parsed(path, "aiperf", unit="ms").notes
+    assert note.startswith("--unit changes nothing here")
 
 
 def test_genai_perf_is_a_client_of_its_own(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def test_times_meet_in_one_unit_and_a_figure_without_one_is_refused(tmp_path: Pa
         "lost": "the value is not positive",
     }
     assert {row["metric"] for row in found.values()} == {"time_us"}
+    assert json.loads(found["unknown"]["conditions_json"]) == {"written": "0.29"}
     assert (rows[7]["metric"], rows[7]["value"], rows[7]["lower_is_better"]) == ("tflops", 100.0, False)
 
 
