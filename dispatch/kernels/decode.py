@@ -159,9 +159,9 @@ def attend_kernel(
     for first in range(0, position, BLOCK_T):
         before = first + times < position
         offsets = cached + (first + times).to(tl.int64)[:, None] * SIZE
-        k_ptrs = keys_ptr + offsets + half[None, :]
-        lows = widen(tl.load(k_ptrs, mask=before[:, None], other=0.0), INTERPRET)
-        highs = widen(tl.load(k_ptrs + HALF, mask=before[:, None], other=0.0), INTERPRET)
+        key_ptrs = keys_ptr + offsets + half[None, :]
+        lows = widen(tl.load(key_ptrs, mask=before[:, None], other=0.0), INTERPRET)
+        highs = widen(tl.load(key_ptrs + HALF, mask=before[:, None], other=0.0), INTERPRET)
         rows = tl.load(values_ptr + offsets + whole[None, :], mask=before[:, None], other=0.0)
         scores = (tl.sum(lows * q_low[None, :], 1) + tl.sum(highs * q_high[None, :], 1)) * scale
         scores = tl.where(before, scores, float("-inf"))
