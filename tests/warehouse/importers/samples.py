@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.warehouse.importers.other_samples import FACTS
+from tests.warehouse.importers.other_samples import SAMPLES as OTHER_SAMPLES
+
 
 def vllm_run(**changed: Any) -> dict[str, Any]:
     """A detailed run of vLLM bench serve: two answers of 13 and 12 tokens, one failure."""
@@ -148,14 +151,20 @@ CELL = {
     ],
 }
 
-# Format -> name and text of a whole file.
-SAMPLES: dict[str, tuple[str, str]] = {
-    "vllm-serve": ("run.json", json.dumps(vllm_run()) + "\n" + json.dumps(vllm_summary())),
-    "vllm-throughput": ("throughput.json", json.dumps(THROUGHPUT, indent=4)),
+# Format -> name and content of a whole file; those of other_samples.py too.
+SAMPLES: dict[str, tuple[str, bytes]] = {
+    "vllm-serve": ("run.json", (json.dumps(vllm_run()) + "\n" + json.dumps(vllm_summary())).encode()),
+    "vllm-throughput": ("throughput.json", json.dumps(THROUGHPUT, indent=4).encode()),
     "sglang-serve": (
         "sglang.jsonl",
-        lines(sglang_run(), sglang_run(request_rate=float("inf"), duration=11.0)),
+        lines(sglang_run(), sglang_run(request_rate=float("inf"), duration=11.0)).encode(),
     ),
-    "sglang-one-batch": ("batch.jsonl", "tp4:\n\n" + lines(one_batch(), one_batch(batch_size=64))),
-    "served-cells": ("cells.json", json.dumps(CELL, indent=1)),
+    "sglang-one-batch": ("batch.jsonl", ("tp4:\n\n" + lines(one_batch(), one_batch(batch_size=64))).encode()),
+    "served-cells": ("cells.json", json.dumps(CELL, indent=1).encode()),
+    **OTHER_SAMPLES,
 }
+
+
+def options(format_name: str) -> list[str]:
+    """What the command line has to give for a format."""
+    return [word for name, value in FACTS.get(format_name, {}).items() for word in (f"--{name}", value)]

@@ -12,13 +12,17 @@ import duckdb
 import pytest
 
 from tests.warehouse.importers.conftest import Imports, Rows
-from tests.warehouse.importers.samples import SAMPLES, lines, sglang_run, vllm_run, vllm_summary
+from tests.warehouse.importers.samples import SAMPLES, lines, options, sglang_run, vllm_run, vllm_summary
 from warehouse.build import build
 from warehouse.importers import importing, store
 from warehouse.importers.base import Given, Parsed
 from warehouse.importers.importing import UnforeseenError, import_paths
 from warehouse.importers.registry import by_name, detect, importers
 from warehouse.importers.source import Source
+
+
+def test_every_format_has_a_sample() -> None:
+    assert SAMPLES.keys() == importers().keys()
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -31,10 +35,9 @@ def test_every_sample_is_recognised_as_what_it_is(imports: Imports, name: str) -
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_second_import_adds_nothing(imports: Imports, name: str) -> None:
     path = imports.write(*SAMPLES[name])
-    options = ("--unit", "ms", "--direction", "lower")
-    first = imports.run(path, *options)
+    first = imports.run(path, *options(name))
     files = imports.files()
-    second = imports.run(path, *options)
+    second = imports.run(path, *options(name))
 
     assert (first.exit_code, second.exit_code) == (0, 0)
     assert f"{name}, imported before" in second.output
@@ -44,7 +47,7 @@ def test_a_second_import_adds_nothing(imports: Imports, name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_records_are_rows_or_named_refusals(imports: Imports, name: str) -> None:
-    imports.run(imports.write(*SAMPLES[name]), "--unit", "ms", "--direction", "lower")
+    imports.run(imports.write(*SAMPLES[name]), *options(name))
     (taken,) = imports.rows("imports")
     tables = ("serving_runs", "serving_requests", "points", "tuned_configs")
     assert taken["rows_out"] == sum(len(imports.rows(table)) for table in tables) > 0
