@@ -8,35 +8,35 @@ All numbers are written as floats, so that a column of x is told from a contesta
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
-from warehouse.importers.base import FormatError, Given, Importer, MissingFactError, Parsed
+from warehouse.importers.base import FormatError, Given, Importer, MissingFactError, Parsed, RecordError
 from warehouse.importers.facts import note_unused
 from warehouse.importers.figures import cell_key, figure, own_benchmark
 from warehouse.importers.pick import number
-from warehouse.importers.source import CSV, CsvFile, Source
+from warehouse.importers.source import CSV, Source
 from warehouse.importers.units import KNOWN, Measure, measure
 from warehouse.importers.values import shown
 
 _FLOAT = re.compile(r"-?\d+\.\d+")
+_COLUMNS = 2  # x and a contestant at least
 _TOKENS = {"num_tokens", "tokens"}
 _DIRECTIONS = {"lower": True, "higher": False}
 
 
 def detects(source: Source) -> bool:
-    """Whether a file is a CSV of floats under names, x written as a float too."""
+    """Whether a file is a CSV of floats under names, x written as a float too, but for a few damaged lines."""
     if source.kind != CSV or len(source.columns) < _COLUMNS:
         return False
     try:
         rows = source.csv.rows
     except FormatError:
         return False
-    return bool(rows) and all(
-        _FLOAT.fullmatch(row.cells[0].strip()) and all(map(_is_figure, row.cells)) for row in rows
+    fitting = sum(
+        _FLOAT.fullmatch(row.cells[0].strip()) is not None and all(map(_is_figure, row.cells)) for row in rows
     )
-
-
-_COLUMNS = 2
+    headed = all(number(name) is None for name in source.columns)
+    return headed and 2 * fitting > len(rows)
 
 
 def parse(source: Source, given: Given) -> Parsed:
@@ -47,45 +47,32 @@ def parse(source: Source, given: Given) -> Parsed:
         FormatError: the file is no such table.
     """
     known = _measure(given)
-    table = source.csv
-    header = [name.strip() for name in table.header]
+    header = source.columns
     if len(header) < _COLUMNS or not all(header) or len(set(header)) < len(header):
         raise FormatError("the first line does not name each column, x first, once.")
-    x_count = _x_columns(table, len(header))
+    rows = source.csv.rows
+    x_names = header[: _x_columns([row.cells for row in rows if len(row.cells) == len(header)], len(header))]
+    contestants = header[len(x_names) :]
     parsed, benchmark = Parsed(), own_benchmark(source)
-    for row in table.rows:
-        x = {name: number(cell) for name, cell in zip(header[:x_count], row.cells, strict=False)}
-        bad = next((name for name, value in x.items() if value is None), None)
-        if len(row.cells) != len(header):
+    for row in rows:
+        try:
+            sizes = _sizes(header, x_names, row.cells)
+        except RecordError as error:
             parsed.expect()
-            parsed.refuse(row.place, f"{len(row.cells)} cells under {len(header)} names")
+            parsed.refuse(row.place, str(error))
             continue
-        if bad is not None:
-            parsed.expect()
-            parsed.refuse(row.place, f"{bad} is {shown(row.cells[header.index(bad)])}, not a number")
-            continue
-        sizes = {
-            name: int(value) if value.is_integer() else value
-            for name, value in x.items()
-            if value is not None
+        parsed.expect(len(contestants))
+        cell = {
+            "benchmark": benchmark,
+            "cell_key": cell_key({"benchmark": benchmark, **sizes}),
+            "device": given.device,
+            "tokens": next((size for name, size in sizes.items() if name in _TOKENS), None),
         }
-        parsed.expect(len(header) - x_count)
-        for name, cell in zip(header[x_count:], row.cells[x_count:], strict=True):
-            parsed.add(
-                "points",
-                {
-                    "contestant": name,
-                    "house": name,
-                    "tokens": _tokens(sizes),
-                    "benchmark": benchmark,
-                    "cell_key": cell_key({"benchmark": benchmark, **sizes}),
-                    "device": given.device,
-                    **figure(cell, known),
-                },
-                f"{row.place}, column {name}",
-            )
+        for name, raw in zip(contestants, row.cells[len(x_names) :], strict=True):
+            point = {**cell, "contestant": name, "house": name, **figure(raw, known)}
+            parsed.add("points", point, f"{row.place}, column {name}")
     note_unused(parsed, given, ("unit", "direction", "device"))
-    parsed.note(f"x: {', '.join(header[:x_count])}; contestants: {', '.join(header[x_count:])}")
+    parsed.note(f"x: {', '.join(x_names)}; contestants: {', '.join(contestants)}")
     return parsed
 
 
@@ -107,30 +94,32 @@ def _measure(given: Given) -> Measure:
     return known
 
 
-def _x_columns(table: CsvFile, columns: int) -> int:
-    """How many leading columns are x: those of whole numbers alone; the first one always is."""
+def _x_columns(rows: Sequence[Sequence[str]], columns: int) -> int:
+    """How many leading columns of the complete rows are x: those whose numbers are whole; the first always is."""
     found = 1
-    while found < columns and table.rows and all(_is_whole(row.cells, found) for row in table.rows):
+    while found < columns:
+        values = [value for row in rows if (value := number(row[found])) is not None]
+        if not values or not all(value.is_integer() for value in values):
+            return found
         found += 1
-    if found == columns:
-        raise FormatError(
-            "every column holds whole numbers alone, so that x cannot be told from a contestant."
-        )
-    return found
+    raise FormatError("every column holds whole numbers alone, so that x cannot be told from a contestant.")
 
 
-def _is_whole(cells: list[str], column: int) -> bool:
-    value = number(cells[column]) if column < len(cells) else None
-    return value is not None and value.is_integer()
+def _sizes(header: Sequence[str], x_names: Sequence[str], cells: Sequence[str]) -> dict[str, int | float]:
+    """The x of a row."""
+    if len(cells) != len(header):
+        raise RecordError(f"{len(cells)} cells under {len(header)} names")
+    sizes: dict[str, int | float] = {}
+    for name, cell in zip(x_names, cells, strict=False):
+        value = number(cell)
+        if value is None:
+            raise RecordError(f"{name} is {shown(cell)}, not a number")
+        sizes[name] = int(value) if value.is_integer() else value
+    return sizes
 
 
 def _is_figure(cell: str) -> bool:
-    return not cell.strip() or number(cell) is not None or cell.strip().lower() in {"nan", "inf", "-inf"}
-
-
-def _tokens(sizes: dict[str, Any]) -> int | None:
-    found = next((value for name, value in sizes.items() if name in _TOKENS), None)
-    return found if isinstance(found, int) else None
+    return number(cell) is not None or cell.strip().lower() in {"", "nan", "inf", "-inf"}
 
 
 IMPORTER = Importer(

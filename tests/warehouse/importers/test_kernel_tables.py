@@ -67,6 +67,17 @@ def test_a_bad_line_of_a_perf_report_is_named_and_the_others_stay(tmp_path: Path
     assert refusals(result) == {"line 3": "3 cells under 2 names"}
 
 
+def test_a_line_cut_short_makes_no_contestant_of_an_x(tmp_path: Path) -> None:
+    table = (
+        "M,N,K,cuBLAS\n256.000000,256.000000,128.000000,5.5\n384.000000,many,128.000000,13.5\n384.000000,25"
+    )
+    result = parsed(
+        written(tmp_path, "m.csv", table), "triton-perf-report", unit="TFLOPS", direction="higher"
+    )
+    assert [row["contestant"] for row in points(result)] == ["cuBLAS"]
+    assert refusals(result) == {"line 3": "N is 'many', not a number", "line 4": "2 cells under 4 names"}
+
+
 def test_figures_of_two_perf_reports_never_meet(tmp_path: Path) -> None:
     keys = []
     for folder in ("a", "b"):
