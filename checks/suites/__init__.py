@@ -2,8 +2,9 @@
 
 from checks.model import Rule, Suite
 from checks.suites.claims import CLAIMS
+from checks.suites.cost import COST
+from checks.suites.decode import DECODE
 from checks.suites.gate import GATE
-from checks.suites.inmodel import COST, DECODE
 from checks.suites.integrity import INTEGRITY
 from checks.suites.points import POINTS
 from checks.suites.race import RACE
