@@ -103,36 +103,56 @@ class Evidence:
 
     def _nothing_known(self, call: Call) -> str:
         """Why a macro of the gate, of decode or of served engines gives NULL."""
-        match call.macro.domain:
-            case "serving":
-                return self._no_serving(call)
-            case "decode":
-                known = sorted(r[0] for r in self.sandbox.rows("SELECT DISTINCT config FROM decode_steps"))
-                what, asked = "decode in a model", [call.get("entrant"), call.get("opponent")]
-            case _:
-                known = sorted(self.lexicon.configurations)
-                what, asked = "the gate", [call.get("configuration")]
-        if not known:
+        domain = call.macro.domain
+        what = {"gate": "the gate", "decode": "decode in a model", "serving": "served engines"}[domain]
+        places = self.lexicon.places.get(domain, frozenset())
+        if not places:
             return f"the lake holds nothing of {what}"
-        absent = [a for a in asked if a is not None and a not in known]
-        if not absent:
-            return f"{what} knows {' and '.join(a for a in asked if a)}, and not as one number or in one run"
-        return f"{what} knows no {absent[0]}: there are {', '.join(known)}"
+        for at, parameter in enumerate(("model_name", "device_name")):
+            values = sorted({place[at] for place in places})
+            given = call.get(parameter)
+            if given is None and len(values) > 1:
+                return f"{what} has several of them, {', '.join(values)}: give {parameter} := one"
+            if given is not None and given not in values:
+                return f"{what} knows no {given}: there is {', '.join(values)}"
+        if domain == "serving":
+            return self._no_serving(call)
+        known = sorted(
+            self.lexicon.configurations
+            if domain == "gate"
+            else (r[0] for r in self.sandbox.rows("SELECT DISTINCT config FROM decode_steps"))
+        )
+        absent = [n for n in call.everybody if n not in known and "*" not in n]
+        if absent:
+            return f"{what} knows no {absent[0]}: there are {', '.join(known)}"
+        return f"{what} has {' and '.join(call.everybody)} refused, void, or not in one run"
 
     def _no_serving(self, call: Call) -> str:
-        engine, load = call.get("entrant"), call.get("concurrency")
-        loads = self.sandbox.rows(
-            "SELECT DISTINCT max_concurrency FROM serving_runs WHERE evidence = 'measured' AND status = 'passed' "
-            f"AND engine = {_literal(engine)} AND max_concurrency IS NOT NULL ORDER BY 1"
-        )
-        known = [str(r[0]) for r in loads]
-        if not known:
-            return f"no served run of {engine} was measured and passed"
-        if load not in known:
-            return f"{engine} was not served at concurrency {load}, only at {', '.join(known)}"
+        load = call.get("concurrency")
+        for engine in (call.get("entrant"), call.get("opponent")):
+            if engine is None:
+                continue
+            known = [
+                str(row[0])
+                for row in self.sandbox.rows(
+                    "SELECT DISTINCT max_concurrency FROM serving_entrants WHERE evidence = 'measured' "
+                    f"AND engine = {_literal(engine)} AND max_concurrency IS NOT NULL ORDER BY 1"
+                )
+            ]
+            if not known:
+                return f"no served run of {engine} was measured and passed"
+            if load not in known:
+                return f"{engine} was not served at concurrency {load}, only at {', '.join(known)}"
+        if call.get("opponent"):
+            reasons = self.sandbox.rows(
+                f"SELECT reason FROM serving_pairs WHERE evidence = 'measured' AND max_concurrency = {load} "
+                f"AND engine = {_literal(call.get('entrant'))} AND rival_engine = {_literal(call.get('opponent'))} "
+                "AND reason IS NOT NULL ORDER BY reason LIMIT 1"
+            )
+            return reasons[0][0] if reasons else f"no metric of served engines is {call.get('metric_name')}"
         if call.name == "cost_per_m_output_tokens":
-            return f"the lake has no single price of an hour for {engine}, or its served runs differ in their setup"
-        return f"the served runs of {engine} at concurrency {load} differ in client, version, device, model or lengths"
+            return f"the lake has no single price for {call.get('entrant')}"
+        return f"{call.get('entrant')} was served in several versions or settings at concurrency {load}"
 
     def misspelt(self, names: Iterable[str]) -> str:
         """Return which known names the unknown ones of ``names`` may be meant for, as the end of a sentence."""
@@ -150,6 +170,10 @@ class Evidence:
                 metric, rival, speedup, key = row[0]
                 return f"published figures contradict it: {rival} is ahead by {metric} ({1 / speedup:.3f}x, {key})"
             return "published figures contradict it"
+        if call.macro.domain in {"decode", "serving"}:
+            speedup = self.sandbox.rows(call.sql(f"{call.macro.domain}_speedup"))[0][0]
+            ahead, behind = call.get("entrant"), call.get("opponent")
+            return f"{ahead} against {behind} is {speedup:.3f}x, and the repeats of the two are not apart"
         if call.name in {"beats", "ties"} or call.get("rivals"):
             condition = "level" if call.name == "ties" else "beaten"
             row = self.sandbox.rows(

@@ -40,6 +40,8 @@ _PER = re.compile(
 _COMPARED = re.compile(
     r"[ ](?:less|more|fewer|extra|longer|shorter|ahead|behind|slower|faster|better|worse)\b", re.IGNORECASE
 )
+# The comparison that a direction word needs beside its number.
+_BEATS = {"race": "beats", "decode": "decode_beats", "serving": "serving_beats"}
 # A text of a hand-written query, which may be a contestant's name.
 _TEXT = re.compile(r"'([\w.-]+)'")
 # How a hand-written query says what its column is in.
@@ -219,14 +221,11 @@ class Judge:
             ahead, behind = behind, ahead
         if least <= line:
             return f"{ahead} is not ahead of {behind}: the lake gives {shorten(least)}"
-        if (
-            call.macro.domain == "race"
-            and call.macro.evidence == "measured"
-            and call.name != "geomean_speedup"
-        ):
-            sql = call.sql("beats", entrant=ahead, opponent=behind)
+        beats = _BEATS.get(call.macro.domain)
+        if beats is not None and call.macro.evidence == "measured" and call.name != "geomean_speedup":
+            sql = call.sql(beats, entrant=ahead, opponent=behind)
             if self.sandbox.ask(sql).rows[0][0] is not True:
-                return f"{ahead} and {behind} are too close to call within the noise of the race ({shorten(least)})"
+                return f"{ahead} and {behind} are too close to call within the noise ({shorten(least)})"
         return None
 
     # ---- hand-written queries --------------------------------------------------------------------------------

@@ -58,6 +58,13 @@ _COMMON = re.compile(
     re.IGNORECASE,
 )
 
+_PLACES = {
+    "gate": "SELECT DISTINCT model, device FROM gate_runs",
+    "decode": "SELECT DISTINCT coalesce(d.model, 'unknown'), coalesce(s.device, 'unknown') "
+    "FROM decode_steps d LEFT JOIN run_status s ON s.run_id = d.run_id",
+    "serving": "SELECT DISTINCT model, device FROM serving_entrants WHERE evidence = 'measured'",
+}
+
 
 @dataclass(frozen=True)
 class Mention:
@@ -78,6 +85,7 @@ class Lexicon:
         cells: One tuple (workload, precision, routing, tokens, timing_mode, device) a row of `winners`.
         required: Contestants that a policy or roster requires somewhere.
         configurations: What the gate compared with the stock model.
+        places: 'gate', 'decode', 'serving' -> the (model, device) that the lake has of it.
     """
 
     contestants: frozenset[str] = frozenset()
@@ -85,6 +93,7 @@ class Lexicon:
     cells: tuple[tuple[str, ...], ...] = ()
     required: frozenset[str] = frozenset()
     configurations: frozenset[str] = frozenset()
+    places: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Callable[[str], list[tuple[Any, ...]]]) -> Lexicon:
@@ -108,6 +117,7 @@ class Lexicon:
             tuple(tuple(str(v) for v in row) for row in cells),
             frozenset(r[0] for r in required),
             frozenset(r[0] for r in configurations),
+            {domain: frozenset(rows(query)) for domain, query in _PLACES.items()},
         )
 
     @cached_property

@@ -1,6 +1,6 @@
 """The typed macros that claims are bound with: what each takes, gives, and may be said of it.
 
-Their SQL stands in ``queries/views/95_claim_macros.sql``. A typed call is ``SELECT macro('a', 'b', ...)`` with
+Their SQL stands in ``queries/views/95_claim_macros.sql`` and, beside the race, ``96_claim_macros_beside.sql``. A typed call is ``SELECT macro('a', 'b', ...)`` with
 constant arguments and nothing else, so that no condition can be added to it.
 """
 
@@ -43,6 +43,8 @@ class Macro:
 _CELLS = ("cells", "mode", "device_name")
 _ONE = ("entrant", *_CELLS)
 _TWO = ("entrant", "opponent", *_CELLS)
+_PLACE = ("model_name", "device_name")
+_SERVED_TWO = ("entrant", "opponent", "concurrency", "metric_name")
 MACROS: dict[str, Macro] = {
     "wins": Macro(("entrant", "cells", "rivals", "mode", "device_name"), 2, "bool", _SIDES | {Relation.WIN}),
     "beats": Macro(_TWO, 3, "bool", _SIDES),
@@ -60,14 +62,17 @@ MACROS: dict[str, Macro] = {
     "cells": Macro(_CELLS, 1, "cells"),
     "wins_count": Macro(_ONE, 2, "cells", frozenset({Relation.WIN})),
     "beats_count": Macro(_TWO, 3, "cells", _SIDES),
-    "agreement": Macro(("configuration",), 1, "%", domain="gate"),
-    "agreement_range": Macro(("configuration",), 1, "%", ranged=True, domain="gate"),
-    "positions": Macro(("configuration",), 1, "positions", domain="gate"),
-    "decode_tokens_per_second": Macro(("entrant",), 1, "tokens/s", domain="decode"),
-    "decode_speedup": Macro(("entrant", "opponent"), 2, "x", _RATIOS, domain="decode"),
-    "tokens_per_second": Macro(("entrant", "concurrency"), 2, "tokens/s", domain="serving"),
-    "ttft_ms": Macro(("entrant", "concurrency"), 2, "ms", domain="serving"),
-    "cost_per_m_output_tokens": Macro(("entrant", "concurrency"), 2, "USD", domain="serving"),
+    "agreement": Macro(("configuration", *_PLACE), 1, "%", domain="gate"),
+    "agreement_range": Macro(("configuration", *_PLACE), 1, "%", ranged=True, domain="gate"),
+    "positions": Macro(("configuration", *_PLACE), 1, "positions", domain="gate"),
+    "decode_tokens_per_second": Macro(("entrant", *_PLACE), 1, "tokens/s", domain="decode"),
+    "decode_speedup": Macro(("entrant", "opponent", *_PLACE), 2, "x", _RATIOS, domain="decode"),
+    "decode_beats": Macro(("entrant", "opponent", *_PLACE), 2, "bool", _SIDES, domain="decode"),
+    "tokens_per_second": Macro(("entrant", "concurrency", *_PLACE), 2, "tokens/s", domain="serving"),
+    "ttft_ms": Macro(("entrant", "concurrency", *_PLACE), 2, "ms", domain="serving"),
+    "cost_per_m_output_tokens": Macro(("entrant", "concurrency", *_PLACE), 2, "USD", domain="serving"),
+    "serving_speedup": Macro((*_SERVED_TWO, *_PLACE), 4, "x", _RATIOS, domain="serving"),
+    "serving_beats": Macro((*_SERVED_TWO, *_PLACE), 4, "bool", _SIDES, domain="serving"),
     "published_beats": Macro(
         ("entrant", "opponent", "cells", "metric_name", "expected"), 2, "bool", _SIDES | {Relation.WIN}, evidence="published"
     ),

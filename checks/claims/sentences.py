@@ -141,12 +141,14 @@ def _agreement(judge: Judge, call: Call) -> str:
     everyone = chosen == "*"
     who = "Every configuration" if everyone else _configurations(judge, call)
     verb = "agrees" if everyone or "," not in chosen else "agree"
-    return f"{who} {verb} with the stock model at {_shown(judge, call)}%{_comment(call)} of the positions."
+    shown = f"{_shown(judge, call)}%{_comment(call)}"
+    return f"{who} {verb} with the stock model at {shown} of the positions{_place(call)}."
 
 
 def _positions(judge: Judge, call: Call) -> str:
     shown = f"{_number(judge, call)}{_comment(call)}"
-    return f"{_configurations(judge, call)} was compared with the stock model at {shown} positions."
+    who = _configurations(judge, call)
+    return f"{who} was compared with the stock model at {shown} positions{_place(call)}."
 
 
 def _configurations(judge: Judge, call: Call) -> str:
@@ -154,13 +156,20 @@ def _configurations(judge: Judge, call: Call) -> str:
 
 
 def _decode_rate(judge: Judge, call: Call) -> str:
-    return f"Inside the model {_first(call)} decodes {_shown(judge, call)} tokens/s{_comment(call)}."
+    return f"Inside the model {_first(call)} decodes {_shown(judge, call)} tokens/s{_comment(call)}{_place(call)}."
+
+
+def _decode_comparison(_: Judge, call: Call) -> str:
+    return (
+        f"Inside the model {_first(call)} decodes faster than {_second(call)}{_place(call)}.{_comment(call)}"
+    )
 
 
 def _decode_speedup(judge: Judge, call: Call) -> str:
     value = _number(judge, call)
     word, shown = ("faster", value) if value > 1 else ("slower", 1 / value)
-    return f"Inside the model {_first(call)} decodes {_digits(shown)}x{_comment(call)} {word} than {_second(call)}."
+    ratio = f"{_digits(shown)}x{_comment(call)} {word}"
+    return f"Inside the model {_first(call)} decodes {ratio} than {_second(call)}{_place(call)}."
 
 
 def _served_rate(judge: Judge, call: Call) -> str:
@@ -177,8 +186,33 @@ def _cost(judge: Judge, call: Call) -> str:
     return f"{_first(call)} costs {shown} per million output tokens{_load(call)}."
 
 
+def _served_comparison(_: Judge, call: Call) -> str:
+    return f"{_first(call)} is ahead of {_second(call)} {_in_what(call)}{_load(call)}.{_comment(call)}"
+
+
+def _served_speedup(judge: Judge, call: Call) -> str:
+    value = _number(judge, call)
+    ahead, behind = (_first(call), _second(call)) if value > 1 else (_second(call), _first(call))
+    ratio = f"{_digits(value if value > 1 else 1 / value)}x{_comment(call)}"
+    return f"{ahead} is {ratio} ahead of {behind} {_in_what(call)}{_load(call)}."
+
+
+def _in_what(call: Call) -> str:
+    named = {"output_tokens_per_s": "in throughput", "ttft_p50_ms": "in time to first token"}
+    metric = call.get("metric_name") or ""
+    if metric not in named:
+        raise NewClaimError(f"there are words for {' and '.join(named)}, none for {metric}")
+    return named[metric]
+
+
 def _load(call: Call) -> str:
-    return f" at concurrency {call.get('concurrency')}"
+    return f" at concurrency {call.get('concurrency')}{_place(call)}"
+
+
+def _place(call: Call) -> str:
+    """The model and the device that the call names."""
+    on = (("for", "model_name"), ("on", "device_name"))
+    return "".join(f" {word} {call.get(parameter)}" for word, parameter in on if call.get(parameter))
 
 
 _WRITERS: dict[str, Callable[[Judge, Call], str]] = {
@@ -203,9 +237,12 @@ _WRITERS: dict[str, Callable[[Judge, Call], str]] = {
     "positions": _positions,
     "decode_tokens_per_second": _decode_rate,
     "decode_speedup": _decode_speedup,
+    "decode_beats": _decode_comparison,
     "tokens_per_second": _served_rate,
     "ttft_ms": _first_token,
     "cost_per_m_output_tokens": _cost,
+    "serving_speedup": _served_speedup,
+    "serving_beats": _served_comparison,
 }
 
 # For a difference that the noise of the race does not decide.

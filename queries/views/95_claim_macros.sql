@@ -183,78 +183,8 @@ CREATE MACRO beats_count(entrant, opponent, cells, mode := NULL, device_name := 
     ) t
 );
 
--- Gate: the newest run that compared the configuration. Agreement in percent.
-
-CREATE MACRO claim_gate(the_config) AS TABLE
-    SELECT count(*) AS compared, 100 * avg(g.agree::INTEGER) AS agreement
-    FROM gate_positions g
-    WHERE claim_match(g.config, the_config) AND g.config <> 'stock_vs_stock'
-        AND g.run_id = (SELECT max(n.run_id) FROM gate_positions n WHERE n.config = g.config)
-    GROUP BY g.config;
-
-CREATE MACRO agreement(configuration) AS (SELECT CASE WHEN count(*) = 1 THEN max(g.agreement) END FROM claim_gate(configuration) g);
-
-CREATE MACRO agreement_range(configuration) AS (
-    SELECT CASE WHEN count(*) > 0 THEN {'low': min(g.agreement), 'high': max(g.agreement)} END FROM claim_gate(configuration) g
-);
-
-CREATE MACRO positions(configuration) AS (
-    SELECT CASE WHEN min(g.compared) = max(g.compared) THEN min(g.compared) END FROM claim_gate(configuration) g
-);
-
--- Decode inside a model at concurrency 1: the newest run of the configuration, over all its steps.
-
-CREATE MACRO decode_tokens_per_second(the_config) AS (
-    SELECT 1e6 / median(d.time_us)
-    FROM decode_steps d
-    WHERE d.config = the_config AND d.run_id = (SELECT max(n.run_id) FROM decode_steps n WHERE n.config = the_config)
-);
-
--- Only two configurations of one run meet in a ratio.
-CREATE MACRO decode_speedup(the_config, the_rival) AS (
-    SELECT median(d.time_us) FILTER (WHERE d.config = the_rival) / median(d.time_us) FILTER (WHERE d.config = the_config)
-    FROM decode_steps d
-    WHERE d.run_id = (
-        SELECT max(n.run_id) FROM decode_steps n
-        WHERE n.config = the_config AND n.run_id IN (SELECT m.run_id FROM decode_steps m WHERE m.config = the_rival)
-    )
-);
-
--- Served engines: measured runs at one concurrency, the median over repeats; NULL where they differ in client,
--- device, model, or asked lengths.
-
-CREATE MACRO claim_serving(the_engine, the_concurrency) AS TABLE
-    SELECT s.* EXCLUDE (engine)
-    FROM serving_runs s
-    WHERE s.evidence = 'measured' AND s.status = 'passed' AND s.engine = the_engine AND s.max_concurrency = the_concurrency;
-
-CREATE MACRO claim_one_setup(engine_name, concurrency) AS (
-    SELECT count(DISTINCT (
-        coalesce(s.engine_version, ''), coalesce(s.client, ''), coalesce(s.client_version, ''), coalesce(s.device, ''),
-        coalesce(s.model, ''), coalesce(s.input_tokens_asked, 0), coalesce(s.output_tokens_asked, 0)
-    )) = 1
-    FROM claim_serving(engine_name, concurrency) s
-);
-
-CREATE MACRO tokens_per_second(engine_name, concurrency) AS (
-    SELECT CASE WHEN claim_one_setup(engine_name, concurrency) THEN median(s.output_tokens_per_s) END
-    FROM claim_serving(engine_name, concurrency) s
-);
-
-CREATE MACRO ttft_ms(engine_name, concurrency) AS (
-    SELECT CASE WHEN claim_one_setup(engine_name, concurrency) THEN median(s.ttft_p50_ms) END
-    FROM claim_serving(engine_name, concurrency) s
-);
-
--- At the rate on record for the machine; NULL where the lake holds none or several.
-CREATE MACRO cost_per_m_output_tokens(engine_name, concurrency) AS (
-    (SELECT CASE WHEN min(c.rate_usd_per_h) = max(c.rate_usd_per_h) THEN min(c.rate_usd_per_h) END
-     FROM costs c WHERE c.basis = 'rate')
-    / 3600 / tokens_per_second(engine_name, concurrency) * 1e6
-);
-
--- Figures of a text. They are compared as points: supported or contradicted, never a win. expected is the number of
--- cells that the statement is about: fewer published ones leave it unknown.
+-- Figures of a text, or of another tool's file. They are compared as points: supported or contradicted, never a win.
+-- expected is the number of cells that the statement is about: fewer such cells leave it unknown.
 
 CREATE MACRO claim_points(the_contestant, the_rival, the_cells := NULL, the_metric := NULL) AS TABLE
     SELECT p.cell_key, p.metric AS compared, p.rival AS against, p.speedup_vs_rival AS speedup, p.faster
@@ -262,7 +192,7 @@ CREATE MACRO claim_points(the_contestant, the_rival, the_cells := NULL, the_metr
     JOIN (
         SELECT DISTINCT q.cell_key, q.evidence, q.metric, q.workload, q.precision, q.routing, q.tokens FROM points q
     ) k ON k.cell_key IS NOT DISTINCT FROM p.cell_key AND k.evidence = p.evidence AND k.metric = p.metric
-    WHERE p.evidence = 'published' AND p.contestant = the_contestant AND p.rival IS NOT NULL
+    WHERE p.evidence IN ('published', 'imported') AND p.contestant = the_contestant AND p.rival IS NOT NULL
         AND (the_rival IS NULL OR claim_match(p.rival, the_rival))
         AND (the_metric IS NULL OR p.metric = the_metric)
         AND (the_cells IS NULL OR (
@@ -288,5 +218,5 @@ CREATE MACRO published_speedup(entrant, opponent, metric_name, cells := NULL) AS
 CREATE MACRO published_range(entrants, metric_name) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(e.value) THEN {'low': min(e.value), 'high': max(e.value)} END
     FROM points_entrants e
-    WHERE e.evidence = 'published' AND e.metric = metric_name AND claim_match(e.contestant, entrants)
+    WHERE e.evidence IN ('published', 'imported') AND e.metric = metric_name AND claim_match(e.contestant, entrants)
 );

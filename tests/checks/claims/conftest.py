@@ -12,6 +12,7 @@ from checks.claims.lexicon import Lexicon
 from checks.claims.model import Claim
 from checks.claims.sandbox import Sandbox
 from checks.claims.scan import Scanner, open_judge
+from tests.checks.claims.beside import make as make_beside
 from tests.checks.claims.world import Oracle, make
 
 PROJECT = Path(__file__).parents[3]
@@ -48,6 +49,14 @@ def scanner(sandbox: Sandbox) -> Scanner:
 def judged(scanner: Scanner) -> Judged:
     """Return the claims of a Markdown text."""
     return lambda text: list(scanner.scan("doc.md", text))
+
+
+@pytest.fixture(scope="session")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with a gate, decode steps, served engines and a price beside a small race."""
+    folder = tmp_path_factory.mktemp("beside")
+    make_beside(folder)
+    return folder / "warehouse.db"
 
 
 def over(db: Path, text: str, *, policy: str | None = None) -> list[Claim]:

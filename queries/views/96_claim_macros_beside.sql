@@ -1,0 +1,159 @@
+-- Typed macros for claims about the gate, about decode inside a model and about served engines; like those of the race
+-- they read the views and are made after them. No macro reads two of the three.
+--
+-- model_name   NULL takes the only model that the lake has of the kind; with several models NULL selects nothing
+-- device_name  likewise
+-- A comparison is true, false, or NULL: unknown. A number is NULL unless exactly one thing was selected.
+
+CREATE MACRO claim_only(chosen, known) AS coalesce(chosen, CASE WHEN len(known) = 1 THEN known[1] END);
+
+-- Gate: the run that speaks. A configuration by its name, or candidates by a glob. What was void or refused says nothing.
+
+CREATE MACRO claim_gate(the_config, the_model := NULL, the_device := NULL) AS TABLE
+    SELECT g.config, g.positions AS compared, 100 * g.agreement AS agreement
+    FROM gate_results g
+    JOIN gate_runs r ON r.run_id = g.run_id
+    WHERE r.speaks
+        AND r.model = claim_only(the_model, (SELECT list(DISTINCT n.model) FROM gate_runs n))
+        AND r.device = claim_only(the_device, (SELECT list(DISTINCT n.device) FROM gate_runs n))
+        -- Positions that no record of their configuration belongs to speak for themselves.
+        AND (g.status = 'measured' OR g.attempt IS NULL) AND g.verdict <> 'void' AND g.agreement IS NOT NULL
+        AND (
+            list_contains(list_transform(string_split(the_config, ','), lambda name: trim(name)), g.config)
+            OR (g.role = 'candidate' AND claim_match(g.config, the_config))
+        );
+
+CREATE MACRO agreement(configuration, model_name := NULL, device_name := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(g.agreement) END
+    FROM claim_gate(configuration, the_model := model_name, the_device := device_name) g
+);
+
+CREATE MACRO agreement_range(configuration, model_name := NULL, device_name := NULL) AS (
+    SELECT CASE WHEN count(*) > 0 THEN {'low': min(g.agreement), 'high': max(g.agreement)} END
+    FROM claim_gate(configuration, the_model := model_name, the_device := device_name) g
+);
+
+CREATE MACRO positions(configuration, model_name := NULL, device_name := NULL) AS (
+    SELECT CASE WHEN min(g.compared) = max(g.compared) THEN min(g.compared) END
+    FROM claim_gate(configuration, the_model := model_name, the_device := device_name) g
+);
+
+-- Decode inside a model at concurrency 1. A row is a repeat: the rate of its median step. A configuration that was
+-- refused in a run, its tokens being others than the stock model's, has no rate there.
+
+CREATE MACRO claim_decode(the_model := NULL, the_device := NULL) AS TABLE
+    SELECT d.run_id, d.config, d.repeat, 1e6 / median(d.time_us) AS rate
+    FROM decode_steps d
+    LEFT JOIN run_status s ON s.run_id = d.run_id
+    WHERE coalesce(d.model, 'unknown')
+            = claim_only(the_model, (SELECT list(DISTINCT coalesce(n.model, 'unknown')) FROM decode_steps n))
+        AND coalesce(s.device, 'unknown') = claim_only(the_device, (
+            SELECT list(DISTINCT coalesce(t.device, 'unknown'))
+            FROM decode_steps n LEFT JOIN run_status t ON t.run_id = n.run_id
+        ))
+        AND NOT EXISTS (
+            SELECT 1 FROM decode_configs c
+            WHERE c.run_id = d.run_id AND c.config = d.config AND c.status = 'refused'
+        )
+    GROUP BY d.run_id, d.config, d.repeat;
+
+CREATE MACRO decode_tokens_per_second(the_config, model_name := NULL, device_name := NULL) AS (
+    SELECT median(d.rate)
+    FROM claim_decode(the_model := model_name, the_device := device_name) d
+    WHERE d.config = the_config AND d.run_id = (
+        SELECT max(n.run_id) FROM claim_decode(the_model := model_name, the_device := device_name) n
+        WHERE n.config = the_config
+    )
+);
+
+-- Only two configurations of one run meet: the newest run that has both.
+CREATE MACRO claim_decode_pair(the_config, the_rival, the_model := NULL, the_device := NULL) AS TABLE
+    SELECT
+        median(d.rate) FILTER (WHERE d.config = the_config) AS rate,
+        median(d.rate) FILTER (WHERE d.config = the_rival) AS rival_rate,
+        min(d.rate) FILTER (WHERE d.config = the_config) AS least,
+        max(d.rate) FILTER (WHERE d.config = the_rival) AS rival_most,
+        least(count(*) FILTER (WHERE d.config = the_config), count(*) FILTER (WHERE d.config = the_rival)) AS repeats
+    FROM claim_decode(the_model := the_model, the_device := the_device) d
+    WHERE d.run_id = (
+        SELECT max(a.run_id)
+        FROM claim_decode(the_model := the_model, the_device := the_device) a
+        JOIN claim_decode(the_model := the_model, the_device := the_device) b
+            ON b.run_id = a.run_id AND b.config = the_rival
+        WHERE a.config = the_config
+    );
+
+CREATE MACRO decode_speedup(the_config, the_rival, model_name := NULL, device_name := NULL) AS (
+    SELECT max(p.rate / p.rival_rate)
+    FROM claim_decode_pair(the_config, the_rival, the_model := model_name, the_device := device_name) p
+);
+
+-- Every repeat of the first is quicker than every repeat of the second, over at least three repeats of each.
+CREATE MACRO decode_beats(the_config, the_rival, model_name := NULL, device_name := NULL) AS (
+    SELECT CASE WHEN max(p.repeats) >= 3 THEN bool_and(p.least > p.rival_most) END
+    FROM claim_decode_pair(the_config, the_rival, the_model := model_name, the_device := device_name) p
+);
+
+-- Served engines, measured, at one concurrency: the median over repeats. NULL where the engine was served in several
+-- versions or settings there.
+
+CREATE MACRO claim_served_models() AS TABLE
+    SELECT list(DISTINCT e.model) AS models, list(DISTINCT e.device) AS devices
+    FROM serving_entrants e WHERE e.evidence = 'measured';
+
+CREATE MACRO claim_served(engine_name, concurrency, the_model := NULL, the_device := NULL) AS TABLE
+    SELECT e.* EXCLUDE (engine)
+    FROM serving_entrants e
+    WHERE e.evidence = 'measured' AND e.engine = engine_name AND e.max_concurrency = concurrency
+        AND e.model = claim_only(the_model, (SELECT k.models FROM claim_served_models() k))
+        AND e.device = claim_only(the_device, (SELECT k.devices FROM claim_served_models() k));
+
+CREATE MACRO tokens_per_second(engine_name, concurrency, model_name := NULL, device_name := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(s.output_tokens_per_s) END
+    FROM claim_served(engine_name, concurrency, the_model := model_name, the_device := device_name) s
+);
+
+CREATE MACRO ttft_ms(engine_name, concurrency, model_name := NULL, device_name := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(s.ttft_p50_ms) END
+    FROM claim_served(engine_name, concurrency, the_model := model_name, the_device := device_name) s
+);
+
+-- From what was billed for the run, else from the rate of the run, else from the only rate on record for any machine.
+CREATE MACRO cost_per_m_output_tokens(engine_name, concurrency, model_name := NULL, device_name := NULL) AS (
+    SELECT CASE WHEN count(*) = 1 THEN coalesce(
+        max(s.usd_per_million_by_billing),
+        max(s.usd_per_million_by_rate),
+        (SELECT CASE WHEN min(c.rate_usd_per_h) = max(c.rate_usd_per_h) THEN min(c.rate_usd_per_h) END
+         FROM costs c WHERE c.basis = 'rate') / 3600 / max(s.output_tokens_per_s) * 1e6
+    ) END
+    FROM claim_served(engine_name, concurrency, the_model := model_name, the_device := device_name) s
+);
+
+-- Two engines that did the same work; metric_name is one of serving_metrics. Over 1 the first is better.
+CREATE MACRO claim_served_pairs(
+    engine_name, rival_name, concurrency, the_metric, the_model := NULL, the_device := NULL
+) AS TABLE
+    SELECT p.speedup_vs_rival AS speedup, p.lo, p.reason
+    FROM serving_pairs p
+    WHERE p.evidence = 'measured' AND p.engine = engine_name AND p.rival_engine = rival_name
+        AND p.max_concurrency = concurrency AND p.metric = the_metric
+        AND p.model = claim_only(the_model, (SELECT k.models FROM claim_served_models() k))
+        AND p.device = claim_only(the_device, (SELECT k.devices FROM claim_served_models() k));
+
+CREATE MACRO serving_speedup(
+    engine_name, rival_name, concurrency, metric_name, model_name := NULL, device_name := NULL
+) AS (
+    SELECT CASE WHEN count(*) = 1 THEN max(p.speedup) END
+    FROM claim_served_pairs(
+        engine_name, rival_name, concurrency, metric_name, the_model := model_name, the_device := device_name
+    ) p
+);
+
+CREATE MACRO serving_beats(
+    engine_name, rival_name, concurrency, metric_name, model_name := NULL, device_name := NULL
+) AS (
+    SELECT CASE WHEN bool_or(p.lo <= 1) THEN FALSE WHEN count(*) > 0 AND count(*) = count(p.lo) THEN TRUE END
+    FROM claim_served_pairs(
+        engine_name, rival_name, concurrency, metric_name, the_model := model_name, the_device := device_name
+    ) p
+);

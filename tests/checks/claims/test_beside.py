@@ -1,0 +1,157 @@
+"""Sentences about the gate, about decode inside a model and about served engines, bound by their macros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checks.claims.model import Claim, Verdict
+from checks.claims.sandbox import Sandbox
+from checks.claims.scan import Scanner, open_judge
+from tests.checks.claims.conftest import PROJECT, Judged, over
+from tests.evidence import write_decode, write_gate, write_serving
+from tests.lakes import Race, write
+from warehouse.build import build
+
+
+@pytest.fixture(scope="module")
+def judged(beside: Path) -> Iterator[Judged]:
+    sandbox = Sandbox(beside)
+    scanner = Scanner(open_judge(PROJECT, sandbox))
+    yield lambda text: list(scanner.scan("doc.md", text))
+    sandbox.close()
+
+
+def number(sentence: str, query: str) -> str:
+    """``sentence`` with the comment at its mark."""
+    return sentence.replace("#", f"<!-- = SELECT {query} -->")
+
+
+def only(claims: list[Claim]) -> Claim:
+    (claim,) = claims
+    return claim
+
+
+AGREEMENT = "agreement('auto_int8_w8a8')"
+RATE = "decode_tokens_per_second('dispatch_bf16')"
+FASTER = "decode_speedup('dispatch_bf16', 'stock_eager_bf16')"
+SERVED = "tokens_per_second('vllm', 4)"
+AHEAD = "serving_speedup('sglang', 'vllm', 4, 'output_tokens_per_s')"
+COST = "cost_per_m_output_tokens('vllm', 4)"
+
+HOLDS = [
+    ("In int8_w8a8, auto agrees with the stock model at 98.07%# of positions.", AGREEMENT),
+    ("auto_int8_w8a8 was compared at 1,036# positions.", "positions('auto_int8_w8a8')"),
+    ("dispatch_bf16 decodes 396# tokens/s.", RATE),
+    ("Inside the model dispatch_bf16 is 1.60x# faster than stock_eager_bf16.", FASTER),
+    ("At concurrency 4 vLLM serves 356.4 tokens/s#.", SERVED),
+    ("In throughput SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD),
+    ("vLLM costs $2.81# per million output tokens at concurrency 4.", COST),
+]
+
+
+@pytest.mark.parametrize(("sentence", "query"), HOLDS)
+def test_true_figures_hold(judged: Judged, sentence: str, query: str) -> None:
+    claims = judged(number(sentence, query))
+    assert [(c.verdict, c.reason) for c in claims if c.verdict is not Verdict.HOLDS] == []
+    assert claims
+
+
+WRONG = [
+    # the number, by one unit in its last place, and the unit
+    ("In int8_w8a8, auto agrees with the stock model at 98.08%# of positions.", AGREEMENT, "stands for"),
+    ("dispatch_bf16 decodes 397# tokens/s.", RATE, "stands for"),
+    ("dispatch_bf16 decodes 396# ms.", RATE, "prints ms"),
+    ("At concurrency 4 vLLM serves 356.3 tokens/s#.", SERVED, "stands for"),
+    ("vLLM costs $2.82# per million output tokens at concurrency 4.", COST, "stands for"),
+    # who
+    ("In int8_w8a16, auto agrees with the stock model at 98.07%# of positions.", AGREEMENT, "has to name"),
+    ("naive agrees with the stock model at 98.07%# of positions in int8_w8a8.", AGREEMENT, "has to name"),
+    ("dispatch_graph_bf16 decodes 396# tokens/s.", RATE, "is about dispatch_graph_bf16"),
+    ("At concurrency 4 SGLang serves 356.4 tokens/s#.", SERVED, "is about sglang"),
+    # at which load, where
+    ("At concurrency 1 vLLM serves 356.4 tokens/s#.", SERVED, "has to say concurrency 4"),
+    ("vLLM serves 356.4 tokens/s#.", SERVED, "has to say concurrency 4"),
+    ("On the A100 dispatch_bf16 decodes 396# tokens/s.", RATE, "the sentence says a100"),
+    ("For Mixtral dispatch_bf16 decodes 396# tokens/s.", RATE, "the sentence says mixtral"),
+    # in which direction, in what
+    ("Inside the model stock_eager_bf16 is 1.60x# faster than dispatch_bf16.", FASTER, "is not ahead of"),
+    ("In throughput vLLM is 1.22x# faster than SGLang at concurrency 4.", AHEAD, "is not ahead of"),
+    ("SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD, "has to say in what"),
+    ("In cost SGLang is 1.22x# ahead of vLLM at concurrency 4.", AHEAD, "the sentence is about cost"),
+    # another kind of evidence
+    ("In throughput SGLang is 1.60x# faster than vLLM at concurrency 4.", FASTER, "compares"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "query", "reason"), WRONG)
+def test_what_a_figure_does_not_say_is_caught(judged: Judged, sentence: str, query: str, reason: str) -> None:
+    claim = only([c for c in judged(number(sentence, query)) if c.kind.value == "number"])
+    assert claim.verdict in {Verdict.FALSE, Verdict.REJECTED}
+    assert reason in claim.reason
+
+
+@pytest.mark.parametrize(
+    ("sentence", "query", "verdict"),
+    [
+        ("Inside the model dispatch_bf16 is faster than stock_eager_bf16.", "decode_beats('dispatch_bf16', 'stock_eager_bf16')", Verdict.HOLDS),
+        ("Inside the model stock_eager_bf16 is faster than dispatch_bf16.", "decode_beats('stock_eager_bf16', 'dispatch_bf16')", Verdict.FALSE),
+        ("SGLang beats vLLM in throughput at concurrency 4.", "serving_beats('sglang', 'vllm', 4, 'output_tokens_per_s')", Verdict.HOLDS),
+        ("SGLang beats vLLM in throughput at concurrency 4.", "serving_beats('sglang', 'vllm', 4, 'ttft_p50_ms')", Verdict.REJECTED),
+        ("SGLang beats vLLM at concurrency 4.", "beats('sglang', 'vllm', 'deepseek-moe-16b/*/*/*')", Verdict.FALSE),
+        ("dispatch wins as a served engine.", "wins('dispatch', 'deepseek-moe-16b/*/*/*')", Verdict.FALSE),
+    ],
+)  # fmt: skip
+def test_comparisons_bind_through_the_macro_of_their_own_kind(
+    judged: Judged, sentence: str, query: str, verdict: Verdict
+) -> None:
+    assert only(judged(f"{sentence}<!-- claim: SELECT {query} -->")).verdict is verdict
+
+
+def test_without_three_repeats_nobody_is_ahead(tmp_path: Path) -> None:
+    lake = write(tmp_path / "lake", Race())
+    write_decode(lake, {"stock_eager_bf16": 250.0, "dispatch_bf16": 400.0}, repeats=2)
+    write_serving(lake, {"vllm": 90.0, "sglang": 110.0}, repeats=2)
+    build([lake], tmp_path / "w.db")
+    for sentence, query in (
+        ("Inside the model dispatch_bf16 is 1.60x# faster than stock_eager_bf16.", FASTER),
+        ("In throughput SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD),
+    ):
+        claim = only(over(tmp_path / "w.db", number(sentence, query)))
+        assert claim.verdict is Verdict.FALSE
+        assert "too close to call" in claim.reason
+
+
+def test_what_was_void_or_refused_says_nothing(tmp_path: Path) -> None:
+    lake = write(tmp_path / "lake", Race())
+    write_gate(lake, voided=("auto_bf16",))
+    write_serving(lake, {"vllm": 90.0}, status="refused", reason="no health")
+    build([lake], tmp_path / "w.db")
+    for sentence, query in (
+        ("auto_bf16 agrees with the stock model at 99.9%# of positions.", "agreement('auto_bf16')"),
+        ("At concurrency 4 vLLM serves 356.4 tokens/s#.", SERVED),
+    ):
+        assert only(over(tmp_path / "w.db", number(sentence, query))).verdict is Verdict.UNJUDGED
+
+
+def test_of_several_models_the_sentence_names_the_one_that_is_meant(tmp_path: Path) -> None:
+    lake = write(tmp_path / "lake", Race())
+    write_gate(lake, number=100, model="upcycled-smollm2", disagreements={"auto_bf16": 5})
+    write_gate(lake, number=101, model="deepseek-moe-16b")
+    write_gate(lake, number=102, model="upcycled-smollm2", device="Other GPU")
+    build([lake], tmp_path / "w.db")
+
+    def verdicts(sentence: str, arguments: str) -> list[Verdict]:
+        return [
+            c.verdict for c in over(tmp_path / "w.db", number(sentence, f"agreement('auto_bf16'{arguments})"))
+        ]
+
+    said = "auto_bf16 agrees with the stock model at 99.5%# of positions"
+    meant = ", model_name := 'upcycled-smollm2', device_name := 'Test GPU'"
+    assert verdicts(f"{said} for upcycled-smollm2 on the Test GPU.", meant) == [Verdict.HOLDS]
+    assert verdicts(f"{said} for upcycled-smollm2.", meant) == [Verdict.REJECTED]
+    assert verdicts(f"{said} on the Test GPU.", meant) == [Verdict.REJECTED]
+    assert verdicts(f"{said} for deepseek-moe-16b on the Test GPU.", meant) == [Verdict.REJECTED]
+    assert verdicts(f"{said}.", "") == [Verdict.REJECTED]
