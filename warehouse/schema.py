@@ -335,8 +335,8 @@ TABLES: dict[str, Table] = {
             "candidate_nll": REAL,
             "layer_drift": REALS,  # relative error of the hidden state after each layer
             "kernel_calls": INT,  # least number of calls of the named kernel over layers
-            "window": INT,  # the context that the position lies in; contexts do not see each other
-            "place": INT,  # tokens before the position in its context
+            "context": INT,  # number of the piece of text that the position lies in; no piece sees another
+            "place": INT,  # tokens before the position in its piece
             "reference_margin_logits": REAL,  # reference's logit of its top-1 minus that of its top-2
         },
         identity=("run_id", "config", "position"),
@@ -362,7 +362,7 @@ TABLES: dict[str, Table] = {
             "precision": TEXT,
             "reference": TEXT,  # stock_bf16, stock_float32
             "positions": INT,
-            "context_tokens": INT,  # tokens of a context
+            "context_tokens": INT,  # tokens of a piece
             "text_sha256": TEXT,
             "tokens_sha256": TEXT,
             "kernel_calls": INT,  # least number of calls of the named kernel over layers; NULL for stock

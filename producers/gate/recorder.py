@@ -112,7 +112,7 @@ def positions(row: Mapping[str, Any], columns: Columns, context: int) -> pa.Tabl
     found: dict[str, Any] = {
         **{name: [value] * size for name, value in constant.items()},
         "position": number,
-        "window": number // context,
+        "context": number // context,
         "place": number % context,
         **columns,
         "layer_drift": list(columns["layer_drift"]),
