@@ -8,7 +8,6 @@ tells a claim from a tautology: what stays true there proves nothing.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from typing import Any
 import duckdb
 
 import queries
+from checks.claims.watchdog import Watchdog
 from checks.errors import NoDatabaseError
 
 SECONDS = 5.0
@@ -68,6 +68,7 @@ class Sandbox:
         """
         if not self.db.is_file():
             raise NoDatabaseError(f"there is no warehouse at {self.db}; run 'warehouse build' first")
+        self._watchdog = Watchdog(self.seconds)
         self._con = self._memory()
         try:
             self._con.execute(f"ATTACH '{str(self.db).replace(chr(39), chr(39) * 2)}' AS lake (READ_ONLY)")
@@ -81,6 +82,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Close both databases."""
+        self._watchdog.close()
         self._con.close()
         if "_empty" in self.__dict__:
             self._empty.close()
@@ -176,24 +178,22 @@ class Sandbox:
         return tree
 
     def _run(self, con: duckdb.DuckDBPyConnection, sql: str) -> Answer:
-        timer = threading.Timer(self.seconds, con.interrupt)
-        timer.start()
         try:
-            cursor = con.execute(sql)
-            rows = cursor.fetchmany(self.max_rows + 1)
+            with self._watchdog.over(con):
+                cursor = con.execute(sql)
+                rows = cursor.fetchmany(self.max_rows + 1)
             columns = tuple(column[0] for column in cursor.description or ())
         except duckdb.InterruptException:
             raise QueryBrokeError(f"the query took longer than {self.seconds:g} s") from None
         except duckdb.Error as error:
             raise QueryBrokeError(f"the query broke: {_first_line(error)}") from None
-        finally:
-            timer.cancel()
         if len(rows) > self.max_rows:
             raise QueryBrokeError(f"the query returns more than {self.max_rows} rows")
         return Answer(columns, tuple(rows))
 
     @staticmethod
     def _memory() -> duckdb.DuckDBPyConnection:
+        # One thread: a question is small, and there are hundreds of them.
         return duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": 1})
 
     @staticmethod
