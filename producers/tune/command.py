@@ -48,7 +48,7 @@ from warehouse.lake import scan
 _CANNOT_WRITE = 1
 _TIMEOUT_S = 600.0
 _BUDGET_S = 300.0
-_CANDIDATES = 28
+_CANDIDATES = 24
 _OPTIONS = (
     "workload", "precision", "routing", "tokens", "cells", "seed", "interpreter", "import-path", "lake",
     "device-index", "busy-ok", "keep-scratch", "worker-timeout",
@@ -173,7 +173,7 @@ def _search(
     versions: dict[str, Reply] = {}
 
     def greeted(entrant: Entrant, hello: Reply) -> None:
-        _check_greeting(entrant, hello, environment, known)
+        check_greeting(entrant, hello, environment, known)
         versions[entrant.name] = hello
 
     crew = Crew(
@@ -215,7 +215,7 @@ def _search(
     return [f"{problem.label}: {error}" for problem, error in tuning.refused.items()]
 
 
-def _check_greeting(
+def check_greeting(
     entrant: Entrant, hello: Reply, environment: Environment, known: Sequence[dict[str, Any]]
 ) -> None:
     """Refuse a worker on another card, or another program than the one that the run began with.

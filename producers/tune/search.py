@@ -97,13 +97,18 @@ class Search:
         self._narrow()
 
     def confirm(self) -> Config:
-        """Measure the default and the finalists in turn; returns what is chosen."""
+        """Measure the default and the finalists in turn; returns what is chosen.
+
+        A default that was refused wins against nobody: the best finalist is chosen.
+        """
         finalists = [c for c in self.ranked()[: FINALISTS + 1] if key(c) != key(self.default)][:FINALISTS]
         first = len(self.trials)
         for _ in range(CONFIRM_ROUNDS if finalists else 1):
             for config in (self.default, *finalists):
                 self._try("confirm", config, CONFIRM_SAMPLES)
         rematch = self.trials[first:]
+        if finalists and not _times(self.trials, self.default):
+            return min(finalists, key=self.score)
         for config in sorted(finalists, key=lambda c: self.score(c, rematch)):
             ratios = self.ratios(config, rematch)
             if ratios and sum(ratios) < len(ratios) and max(ratios) <= 1 + NOISE:

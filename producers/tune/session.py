@@ -50,7 +50,7 @@ class Tuning:
         crew: a worker for each contestant, greeted.
         journal: what is known, and where rows go.
         tolerance: of a precision.
-        limit: most candidates of a problem's first pass; its second has a third as many.
+        limit: most candidates of a problem's first pass; its second has half as many.
         budget_s: wall seconds for everything that is timed, for all contestants together.
         check: raises StoppedError where a signal came.
         note: told of what happens.
@@ -196,7 +196,7 @@ class Tuning:
         cell = problem.cells[0].row()
         try:
             said = self._ask(problem, "neighbours", cell=cell, config=key(best))
-            texts = [str(text) for text in said["candidates"][: max(1, self.limit // 3)]]
+            texts = [str(text) for text in said["candidates"][: max(1, self.limit // 2)]]
             self._ask(problem, "compile", cell=cell, configs=texts, urgent=True, at_a_time=1)
         except PeerError as error:
             self.note(f"no second pass for {problem.label}: {error}")
