@@ -1,9 +1,9 @@
--- points_summary: a row is evidence, benchmark, device, metric, contestant, version, rival, rival_version: every ordered pair that
--- has a cell in common. cells_shared are those in which both have a figure, and each mean is over them alone and named:
--- of the cells' speedups the geometric mean, the arithmetic mean and the median, and the ratio of the summed times
--- (NULL where more is better: sums of rates mean nothing). speedup_vs_rival = t_rival / t_this. faster, slower and equal
--- compare the bare figures; within_1_percent counts cells in which the quicker one needs at least 99 % of the other's
--- time. The cells that one of the two has alone, and those with a refused figure, stand beside.
+-- points_summary: a row is evidence, benchmark, device, metric, contestant, version, rival, rival_version: every ordered
+-- pair that has a cell in common. shared_cells are those in which both have a figure. Each mean is over them alone, and
+-- named: of the cells' speedups (t_rival / t_this) the geometric mean, the arithmetic mean and the median, and the ratio
+-- of the summed times, NULL where more is better, since sums of rates mean nothing. faster, slower and equal compare the
+-- bare figures; within_1_percent_cells are those in which the quicker one needs at least 99 % of the other's time. The
+-- cells that one of the two has alone, and those with a refused figure, stand beside.
 CREATE VIEW points_summary AS
 WITH entered AS (
     SELECT
@@ -52,14 +52,14 @@ SELECT
     c.version,
     c.rival,
     c.rival_version,
-    c.shared AS cells_shared,
-    t.cells - c.met AS cells_without_rival,
-    r.cells - c.met AS cells_of_rival_alone,
-    c.met - c.shared AS cells_refused,
-    c.faster AS cells_faster,
-    c.slower AS cells_slower,
-    c.equal AS cells_equal,
-    c.within AS cells_within_1_percent,
+    c.shared AS shared_cells,
+    t.cells - c.met AS alone_cells,
+    r.cells - c.met AS rival_alone_cells,
+    c.met - c.shared AS refused_cells,
+    c.faster AS faster_cells,
+    c.slower AS slower_cells,
+    c.equal AS equal_cells,
+    c.within AS within_1_percent_cells,
     c.geomean AS speedup_geomean,
     c.mean AS speedup_mean,
     c.median AS speedup_median,

@@ -170,11 +170,11 @@ def test_a_summary_names_each_mean_and_the_cells_that_one_entrant_has_alone(make
     ] + [point("this", 1.0, row=10, cell_key="alone")]
     db = database(make_db, rows)
     this, that = summary_of(db, "this"), summary_of(db, "that")
-    counts = ("cells_shared", "cells_without_rival", "cells_of_rival_alone", "cells_refused")
+    counts = ("shared_cells", "alone_cells", "rival_alone_cells", "refused_cells")
     assert [this[name] for name in counts] == [4, 1, 0, 1]
     assert [that[name] for name in counts] == [4, 0, 1, 1]
-    assert (this["cells_faster"], this["cells_slower"], this["cells_equal"]) == (2, 2, 0)
-    assert this["cells_within_1_percent"] == that["cells_within_1_percent"] == 1
+    assert (this["faster_cells"], this["slower_cells"], this["equal_cells"]) == (2, 2, 0)
+    assert this["within_1_percent_cells"] == that["within_1_percent_cells"] == 1
     speedups = (2.0, 0.5, 1.005, 0.8)
     assert this["speedup_geomean"] == pytest.approx((2.0 * 0.5 * 1.005 * 0.8) ** 0.25)
     assert this["speedup_mean"] == pytest.approx(sum(speedups) / 4)
@@ -189,7 +189,7 @@ def test_summed_rates_are_no_speedup(make_db: MakeDatabase) -> None:
         for i, (name, value) in enumerate({"this": 100.0, "that": 50.0}.items())
     ]
     this = summary_of(database(make_db, rows), "this")
-    assert (this["speedup_geomean"], this["speedup_of_sums"], this["cells_equal"]) == (2.0, None, 0)
+    assert (this["speedup_geomean"], this["speedup_of_sums"], this["equal_cells"]) == (2.0, None, 0)
 
 
 def test_versions_of_one_contestant_are_never_mixed(make_db: MakeDatabase) -> None:

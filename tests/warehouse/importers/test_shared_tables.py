@@ -48,13 +48,13 @@ def test_the_h200_pair_gives_its_counts_and_its_four_means(tables: Warehouse) ->
     sglang = tables.row(
         "FROM points_summary WHERE contestant = 'sglang' AND benchmark = 'aiconfigurator moe'"
     )
-    counts = ("cells_shared", "cells_faster", "cells_slower", "cells_equal", "cells_within_1_percent")
+    counts = ("shared_cells", "faster_cells", "slower_cells", "equal_cells", "within_1_percent_cells")
     assert [vllm[name] for name in counts] == [1458, 278, 1180, 0, 98]
     assert [sglang[name] for name in counts] == [1458, 1180, 278, 0, 98]
     # t_rival / t_this of vLLM is the time of SGLang over that of vLLM.
     means = ("speedup_geomean", "speedup_mean", "speedup_median", "speedup_of_sums")
     assert [round(vllm[name], 4) for name in means] == [0.9318, 0.9380, 0.9214, 0.9513]
-    assert (vllm["cells_without_rival"], sglang["cells_without_rival"]) == (648, 0)
+    assert (vllm["alone_cells"], sglang["alone_cells"]) == (648, 0)
     alone = tables.rows(
         "SELECT outcome_text FROM points_cells "
         "WHERE benchmark = 'aiconfigurator moe' AND outcome = 'sole entrant'"
@@ -121,10 +121,10 @@ def test_the_table_of_the_wrong_kernel_is_never_a_verified_winner(tables: Wareho
 
 def test_liger_s_times_and_sizes_are_apart(tables: Warehouse) -> None:
     rows = tables.rows(
-        "SELECT benchmark, metric, cells_shared FROM points_summary WHERE contestant = 'liger' ORDER BY ALL"
+        "SELECT benchmark, metric, shared_cells FROM points_summary WHERE contestant = 'liger' ORDER BY ALL"
     )
     modes = ("backward", "forward", "full")
-    assert [(row["benchmark"], row["metric"], row["cells_shared"]) for row in rows] == [
+    assert [(row["benchmark"], row["metric"], row["shared_cells"]) for row in rows] == [
         (f"liger fused_moe {mode}", metric, 13) for mode in modes for metric in ("memory_mb", "time_us")
     ]
     quantiles = "SELECT count(*) AS n FROM points WHERE value_p20 <= value AND value <= value_p80"
