@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 from queries import statement
+from tests.evidence import write_decode
 from tests.lakes import Entrant, Race, Refusal, run_id, trio, write_ceilings
 from tests.queries.conftest import Database, MakeDatabase
 from tests.queries.published import point, write_points
@@ -26,6 +27,8 @@ VIEWS = [
     path for path in sorted((QUERIES[0].parent / "views").glob("*.sql")) if not path.stem.endswith("_macros")
 ]
 CELLS = ("deepseek-moe-16b/bf16/uniform/16", "deepseek-moe-16b/bf16/zipf/128")
+
+DECODE = {"stock_eager_bf16": 250.0, "dispatch_bf16": 400.0, "fused_graph_int8_w8a8": 1000.0}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +71,7 @@ def db(make_db: MakeDatabase) -> Database:
     def then(lake: Path) -> None:
         write_ceilings(lake, run=run_id(2))
         write_points(lake, figures)
+        write_decode(lake, DECODE)
 
     return make_db(early, late, then=then)
 
