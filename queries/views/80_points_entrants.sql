@@ -1,12 +1,12 @@
--- points_entrants: a row is evidence, benchmark, cell_key, device, metric, contestant, version of the figures that were not
--- measured here. Exact duplicates (same value, same conditions_json) count once, repeats enter by their median. One
+-- points_entrants: a row is evidence, benchmark, cell_key, device, metric, contestant, version of the figures that were
+-- not measured here. Exact duplicates (same value, same conditions_json) count once, repeats enter by their median. One
 -- value that is refused, NULL or not positive refuses the entrant; a metric without a direction refuses all of them.
 -- cost is the value turned so that less is better; label is the contestant with its version where that is known.
 CREATE VIEW points_entrants AS
 WITH figures AS (
     SELECT DISTINCT
         evidence,
-        benchmark,
+        coalesce(benchmark, 'unknown') AS benchmark,
         cell_key,
         coalesce(device, 'unknown') AS device,
         metric,

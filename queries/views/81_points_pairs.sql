@@ -1,4 +1,4 @@
--- points_pairs: a row is evidence, benchmark, cell_key, device, metric, contestant, version, rival, rival_version: every
+-- points_pairs: a row is evidence, benchmark, cell_key, device, metric, contestant, version, rival, rival_version: each
 -- ordered pair, and a lone entrant with a NULL rival. speedup_vs_rival > 1: this one is better. A comparison of point
 -- figures: no interval, no verdict, so the outcome is never a win; within 1 % it is a tie. Two versions of one
 -- contestant are compared with each rival apart, and not with each other. Of memory, the better one is smaller.
@@ -20,9 +20,8 @@ WITH pairs AS (
         nullif(concat_ws('; ', a.label || ': ' || a.refusal, b.label || ': ' || b.refusal), '') AS refusal
     FROM points_entrants a
     LEFT JOIN points_entrants b
-        ON b.evidence = a.evidence AND b.benchmark IS NOT DISTINCT FROM a.benchmark
-        AND b.cell_key IS NOT DISTINCT FROM a.cell_key AND b.device = a.device AND b.metric = a.metric
-        AND b.contestant <> a.contestant
+        ON b.evidence = a.evidence AND b.benchmark = a.benchmark AND b.cell_key IS NOT DISTINCT FROM a.cell_key
+        AND b.device = a.device AND b.metric = a.metric AND b.contestant <> a.contestant
 )
 SELECT
     evidence,

@@ -1,5 +1,5 @@
--- points_cells: a row is evidence, benchmark, cell_key, device, metric; all entrants of the cell together. Siblings of one
--- house do not compete, nor do versions of one contestant. 'faster' is set only where the best figure leads every
+-- points_cells: a row is evidence, benchmark, cell_key, device, metric; all entrants of the cell together. Siblings of
+-- one house do not compete, nor do versions of one contestant. 'faster' is set only where the best figure leads every
 -- other house by more than 1 %. Contestants are named with their version where it is known.
 CREATE VIEW points_cells AS
 WITH best AS (
@@ -29,8 +29,8 @@ others AS (
         list(e.label) FILTER (WHERE e.cost / b.first.cost <= 1.01::DOUBLE + 1e-12) AS level_with
     FROM best b
     JOIN points_entrants e
-        ON e.evidence = b.evidence AND e.benchmark IS NOT DISTINCT FROM b.benchmark
-        AND e.cell_key IS NOT DISTINCT FROM b.cell_key AND e.device = b.device AND e.metric = b.metric AND e.house <> b.first.house AND e.cost IS NOT NULL
+        ON e.evidence = b.evidence AND e.benchmark = b.benchmark AND e.cell_key IS NOT DISTINCT FROM b.cell_key
+        AND e.device = b.device AND e.metric = b.metric AND e.house <> b.first.house AND e.cost IS NOT NULL
     GROUP BY b.evidence, b.benchmark, b.cell_key, b.device, b.metric
 ),
 judged AS (
@@ -55,8 +55,8 @@ judged AS (
         array_to_string(list_sort(list_append(o.level_with, b.first.label)), ', ') AS level
     FROM best b
     LEFT JOIN others o
-        ON o.evidence = b.evidence AND o.benchmark IS NOT DISTINCT FROM b.benchmark
-        AND o.cell_key IS NOT DISTINCT FROM b.cell_key AND o.device = b.device AND o.metric = b.metric
+        ON o.evidence = b.evidence AND o.benchmark = b.benchmark AND o.cell_key IS NOT DISTINCT FROM b.cell_key
+        AND o.device = b.device AND o.metric = b.metric
 )
 SELECT
     evidence,

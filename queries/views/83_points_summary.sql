@@ -1,7 +1,7 @@
--- points_summary: a row is evidence, benchmark, device, metric, contestant, version, rival, rival_version: every ordered
+-- points_summary: a row is evidence, benchmark, device, metric, contestant, version, rival, rival_version: each ordered
 -- pair that has a cell in common. shared_cells are those in which both have a figure. Each mean is over them alone, and
--- named: of the cells' speedups (t_rival / t_this) the geometric mean, the arithmetic mean and the median, and the ratio
--- of the summed times, NULL where more is better, since sums of rates mean nothing. faster, slower and equal compare the
+-- named: of the speedups (t_rival / t_this) of the cells the geometric mean, the mean and the median; and the ratio
+-- of the summed times, NULL where more is better, since sums of rates mean nothing. faster, slower and equal compare
 -- bare figures; within_1_percent_cells are those in which the quicker one needs at least 99 % of the other's time. The
 -- cells that one of the two has alone, and those with a refused figure, stand beside.
 CREATE VIEW points_summary AS
@@ -66,8 +66,8 @@ SELECT
     CASE WHEN t.is_time AND r.is_time THEN c.of_sums END AS speedup_of_sums
 FROM compared c
 JOIN entered t
-    ON t.evidence = c.evidence AND t.benchmark IS NOT DISTINCT FROM c.benchmark AND t.device = c.device AND t.metric = c.metric AND t.contestant = c.contestant
-    AND t.version IS NOT DISTINCT FROM c.version
+    ON t.evidence = c.evidence AND t.benchmark = c.benchmark AND t.device = c.device AND t.metric = c.metric
+    AND t.contestant = c.contestant AND t.version IS NOT DISTINCT FROM c.version
 JOIN entered r
-    ON r.evidence = c.evidence AND r.benchmark IS NOT DISTINCT FROM c.benchmark AND r.device = c.device AND r.metric = c.metric AND r.contestant = c.rival
-    AND r.version IS NOT DISTINCT FROM c.rival_version;
+    ON r.evidence = c.evidence AND r.benchmark = c.benchmark AND r.device = c.device AND r.metric = c.metric
+    AND r.contestant = c.rival AND r.version IS NOT DISTINCT FROM c.rival_version;
