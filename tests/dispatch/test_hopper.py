@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from dispatch import Precision, UnsupportedError, kernels, out_of_range_flag
-from dispatch.config import MoeConfig, TileConfig
+from dispatch.config import MoeConfig, Problem, TileConfig
+from dispatch.device import device_facts
+from dispatch.kernels.hopper.stream import has_halves
 from tests.dispatch.inputs import Inputs, make
 from tests.dispatch.test_kernel_cases import CASES, run_case
 
@@ -112,6 +114,18 @@ def test_the_last_tile_of_an_expert_may_be_half_as_high(count, precision, device
     inputs = make(count, 128, 128, 3, 1, precision, device=device, ids=ids)
     tile = TileConfig(32, 128, 128, 8, 2, group_m=4)
     inputs.check(run_with(inputs, "tiled", tile, tile, monkeypatch))
+
+
+@pytest.mark.parametrize(
+    ("count", "precision"), [(1, "bf16"), (16, "int8_w8a16"), (17, "bf16"), (33, "int8_w8a8"), (40, "bf16")]
+)
+def test_the_last_tile_of_stream_may_be_half_as_high(count, precision, device, monkeypatch):
+    ids = torch.full((count, 1), 1, dtype=torch.int32)
+    inputs = make(count, 128, 128, 3, 1, precision, device=device, ids=ids)
+    gate_up, down = TileConfig(32, 64, 128, 4, 2), TileConfig(32, 64, 128, 4, 2)
+    shape = Problem(count, 1, 3, 128, 128, Precision(precision), device_facts(device))
+    assert has_halves(shape, MoeConfig(gate_up, down, "test"))
+    inputs.check(run_with(inputs, "stream", gate_up, down, monkeypatch))
 
 
 @pytest.mark.parametrize(("count", "precision"), [(16, "bf16"), (17, "int8_w8a16"), (33, "int8_w8a8")])

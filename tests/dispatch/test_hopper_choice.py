@@ -10,6 +10,7 @@ import dispatch
 from dispatch import Precision, UnsupportedError, kernels, moe
 from dispatch.config import DeviceFacts, Problem
 from dispatch.kernels.compiled import Kernel
+from dispatch.kernels.hopper.stream import has_halves
 from dispatch.resources import DEVICES
 from tests.dispatch.inputs import make
 
@@ -115,3 +116,14 @@ def test_launches_are_counted_as_they_are_made(family, precision, device, monkey
         assert made[1][1][0] == 5 * (128 // config.gate_up.block_n)
         assert made[-2][1][0] == 5 * (256 // config.down.block_n)
         assert made[-1] == ("combine_kernel", (3, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "height", "halves"), [(16, 16, False), (128, 32, True), (256, 64, True), (512, 64, False)]
+)
+def test_stream_takes_higher_tiles_with_a_lower_last_one_where_experts_have_some_rows(tokens, height, halves):
+    """1.5, 12, 24 and 48 rows an expert on average; at 48 most experts fill more than half a tile of 64."""
+    shape = problem(tokens, "bf16")
+    config = kernels.load("stream").configure(shape)
+    assert (config.gate_up.block_m, config.down.block_m) == (height, height)
+    assert has_halves(shape, config) is halves

@@ -7,13 +7,19 @@ wgmma (m64n16); the bound is the weights' way through memory, and everything els
 bytes in flight: long steps, deep pipelines, no dependent load between a program's start and its first
 weights but the name of its expert.
 
+Where most experts fill no more than half a tile, the last tile of an expert may be half as high: hot experts
+get high tiles, which read their weights less often from L2, and cold ones do not pay for it.
+
 With int8 weights the first product's epilogue turns its own result into limbs with one scale for each row
 and group of GROUP columns, which costs no launch and no pass; the second product rescales once a group.
 """
 
 # ruff: noqa: PLR2004 - Triton spells compile-time arguments in capitals, and a kernel has many
+# ruff: noqa: SIM114 - what is known at compile time is asked on its own, so that it costs no code
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 import triton
@@ -37,6 +43,7 @@ GROUP = 64
 _STEP = 128
 # Up to here an expert has hardly more than one row, and a deeper pipeline pays.
 _FEW_ROWS = 4
+_LEAST_HEIGHT = 16
 
 
 class Stream:
@@ -65,7 +72,7 @@ class Stream:
     def run(self, tensors: MoeTensors, problem: Problem, config: MoeConfig, call: Call) -> None:
         """See :class:`dispatch.kernels.family.Family`."""
         call.kernels(lambda: _kernels(tensors, problem, config))
-        plan = build_plan(tensors, problem, config.block_m, call)
+        plan = build_plan(tensors, problem, config.block_m, call, halves=has_halves(problem, config))
         limbs = max(1, plan.limbs)
         padded = plan.max_tiles * config.block_m
         groups = problem.intermediate // GROUP
@@ -94,16 +101,19 @@ def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernel
     gate_up, down = config.gate_up, config.down
     sizes = {"HIDDEN": problem.hidden, "INTERMEDIATE": problem.intermediate}
     limbs, interpret, options = limbs_of(problem), problem.device.interpreted, overlap(problem.device)
+    halves = has_halves(problem, config)
     return {
         "gate_up": Kernel(
             gate_up_kernel,
             {
+                "EXPERTS": problem.experts,
                 "W_ROW_STRIDE": tensors.w13.stride(1),
                 **sizes,
                 "TOP_K": problem.top_k,
                 "BLOCK_M": gate_up.block_m,
                 "BLOCK_N": GROUP,
                 "BLOCK_K": gate_up.block_k,
+                "HALVES": halves,
                 "LIMBS": limbs,
                 "STAGES": gate_up.num_stages,
                 "INTERPRET": interpret,
@@ -114,12 +124,14 @@ def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernel
         "down": Kernel(
             down_kernel,
             {
+                "EXPERTS": problem.experts,
                 "W_ROW_STRIDE": tensors.w2.stride(1),
                 **sizes,
                 "BLOCK_M": down.block_m,
                 "BLOCK_N": down.block_n,
                 "BLOCK_K": down.block_k,
                 "GROUP_K": GROUP,
+                "HALVES": halves,
                 "LIMBS": limbs,
                 "STAGES": down.num_stages,
                 "INTERPRET": interpret,
@@ -128,6 +140,15 @@ def _kernels(tensors: MoeTensors, problem: Problem, config: MoeConfig) -> Kernel
             **options,
         ),
     }
+
+
+def has_halves(problem: Problem, config: MoeConfig) -> bool:
+    """Whether an expert's last tile may be half as high, which wgmma takes from _LEAST_HEIGHT rows on.
+
+    It pays where most experts fill no more than half a tile and a few need many; where most need a whole
+    one, the second copy of the loop only costs registers.
+    """
+    return config.block_m > _LEAST_HEIGHT and 2 * problem.rows_per_expert <= config.block_m
 
 
 def most_rows(problem: Problem) -> float:
@@ -142,16 +163,20 @@ def model(problem: Problem) -> MoeConfig:
     if problem.device.interpreted:
         hidden, _ = interpreted_blocks(problem)
         return MoeConfig(TileConfig(16, GROUP, hidden), TileConfig(16, hidden, _STEP), "interpreter")
-    block_m = 16 if rows <= 13 else 32 if rows <= 26 else 64
-    wide = block_m * max(1, limbs) >= 64
+    block_m = 16 if rows <= _FEW_ROWS else 32 if rows <= 16 or (limbs == 2 and rows <= 26) else 64
+    wide = rows > 16
     if limbs == 0:
-        gate_up = TileConfig(block_m, GROUP, 64 if wide else 128, 4, 3)
-        down = TileConfig(block_m, 128, 64, 4, 4) if wide else TileConfig(block_m, 64, 128, 4, 3)
+        gate_up = TileConfig(block_m, GROUP, 128 if block_m == 16 else 64, 4, 5 if block_m == 32 else 3)
+        down = replace(gate_up, block_n=128, num_stages=4) if wide else gate_up
     else:
-        gate_up = TileConfig(block_m, GROUP, 128, 4, 3 if wide or rows > _FEW_ROWS else 4)
-        if limbs == 1 and not wide and problem.hidden % 256 == 0:
+        gate_up = TileConfig(block_m, GROUP, 128, 4, 3)
+        if (limbs == 2 and not wide) or rows <= _FEW_ROWS:
+            gate_up = replace(gate_up, num_stages=4)
+        if limbs == 1 and block_m == 16 and problem.hidden % 256 == 0:
             gate_up = TileConfig(block_m, GROUP, 256, 4, 3)
         down = TileConfig(block_m, 128, 128, 4, 3) if wide else TileConfig(block_m, 64, 128, 4, 4)
+        if limbs == 2 and block_m == 32:
+            down = replace(down, num_stages=3)
     return MoeConfig(gate_up, down, "model", f"{rows:.1f} rows an expert")
 
 
@@ -178,6 +203,7 @@ def gate_up_kernel(
     activated_scale_ptr,  # [padded, I / BLOCK_N]
     rows_ptr,
     tiles_ptr,
+    EXPERTS: tl.constexpr,
     W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
@@ -185,30 +211,78 @@ def gate_up_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    HALVES: tl.constexpr,
     LIMBS: tl.constexpr,
     STAGES: tl.constexpr,
     INTERPRET: tl.constexpr,
 ):
     """``silu(gate) * up`` of one row tile and BLOCK_N channels; grid (max_tiles * I / BLOCK_N,), channels fastest."""
-    GROUPS: tl.constexpr = INTERMEDIATE // BLOCK_N
-    COPIES: tl.constexpr = LIMBS if LIMBS > 0 else 1
-    COLUMNS: tl.constexpr = BLOCK_M * COPIES
-    tile = tl.program_id(0) // GROUPS
-    group = tl.program_id(0) % GROUPS
+    CHANNEL_TILES: tl.constexpr = INTERMEDIATE // BLOCK_N
+    tile = tl.program_id(0) // CHANNEL_TILES
+    channel_tile = tl.program_id(0) % CHANNEL_TILES
     wait(INTERPRET)
-    expert = tl.load(tiles_ptr + tile)
+    name = tl.load(tiles_ptr + tile)
     signal(INTERPRET)
-    if expert < 0:
+    if name < 0:
         return
+    expert = (name % EXPERTS).to(tl.int64)
+    w_ptr += expert * w_expert_stride
+    if LIMBS > 0:
+        w_scale_ptr += expert * (2 * INTERMEDIATE)
+    if not HALVES:
+        _gate_up(
+            x_ptr, x_stride, x_scale_ptr, w_ptr, w_scale_ptr, activated_ptr, activated_scale_ptr, rows_ptr, tile,
+            channel_tile, W_ROW_STRIDE, HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS,
+            STAGES, INTERPRET,
+        )  # fmt: skip
+    elif name < EXPERTS:
+        _gate_up(
+            x_ptr, x_stride, x_scale_ptr, w_ptr, w_scale_ptr, activated_ptr, activated_scale_ptr, rows_ptr, tile,
+            channel_tile, W_ROW_STRIDE, HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, LIMBS,
+            STAGES, INTERPRET,
+        )  # fmt: skip
+    else:
+        _gate_up(
+            x_ptr, x_stride, x_scale_ptr, w_ptr, w_scale_ptr, activated_ptr, activated_scale_ptr, rows_ptr, tile,
+            channel_tile, W_ROW_STRIDE, HIDDEN, INTERMEDIATE, TOP_K, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, LIMBS,
+            STAGES, INTERPRET,
+        )  # fmt: skip
+
+
+@triton.jit
+def _gate_up(
+    x_ptr,
+    x_stride,
+    x_scale_ptr,
+    w_ptr,
+    w_scale_ptr,
+    activated_ptr,
+    activated_scale_ptr,
+    rows_ptr,
+    tile,
+    channel_tile,
+    W_ROW_STRIDE: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    TOP_K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """HEIGHT of a tile's BLOCK_M rows."""
+    COPIES: tl.constexpr = LIMBS if LIMBS > 0 else 1
+    COLUMNS: tl.constexpr = HEIGHT * COPIES
     columns = tl.arange(0, COLUMNS)
     slot = tl.load(rows_ptr + tile * BLOCK_M + columns // COPIES)
     used = slot >= 0
     x_row = tl.where(used, slot // TOP_K, 0) * COPIES + columns % COPIES
-    channels = group * BLOCK_N + tl.arange(0, BLOCK_N)
+    channels = channel_tile * BLOCK_N + tl.arange(0, BLOCK_N)
     steps = tl.arange(0, BLOCK_K)
-    gate_ptrs = (
-        w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * W_ROW_STRIDE + steps[None, :]
-    )
+    gate_ptrs = w_ptr + channels[:, None] * W_ROW_STRIDE + steps[None, :]
     up_ptrs = gate_ptrs + INTERMEDIATE * W_ROW_STRIDE
     x_ptrs = x_ptr + x_row.to(tl.int64)[None, :] * x_stride + steps[:, None]
     total_dtype: tl.constexpr = tl.float32 if LIMBS == 0 else tl.int32
@@ -222,20 +296,22 @@ def gate_up_kernel(
         up = product(w_up, x, up, INTERPRET)
 
     out_ptrs = (
-        activated_ptr + (tile * COLUMNS + columns).to(tl.int64)[None, :] * INTERMEDIATE + channels[:, None]
+        activated_ptr
+        + (tile * BLOCK_M * COPIES + columns).to(tl.int64)[None, :] * INTERMEDIATE
+        + channels[:, None]
     )
     if LIMBS == 0:
         result = narrow(silu(gate) * up, activated_ptr.dtype.element_ty, INTERPRET)
         tl.store(out_ptrs, result, mask=used[None, :])
     else:
-        rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+        rows = tile * BLOCK_M + tl.arange(0, HEIGHT)
         row_slot = tl.load(rows_ptr + rows)
         row_used = row_slot >= 0
         x_scale = tl.load(x_scale_ptr + tl.where(row_used, row_slot // TOP_K, 0))
-        scale_ptrs = w_scale_ptr + expert.to(tl.int64) * (2 * INTERMEDIATE) + channels
-        gate = join_limbs(gate, BLOCK_N, BLOCK_M, LIMBS) * tl.load(scale_ptrs)[:, None] * x_scale[None, :]
+        scale_ptrs = w_scale_ptr + channels
+        gate = join_limbs(gate, BLOCK_N, HEIGHT, LIMBS) * tl.load(scale_ptrs)[:, None] * x_scale[None, :]
         up = (
-            join_limbs(up, BLOCK_N, BLOCK_M, LIMBS)
+            join_limbs(up, BLOCK_N, HEIGHT, LIMBS)
             * tl.load(scale_ptrs + INTERMEDIATE)[:, None]
             * x_scale[None, :]
         )
@@ -247,7 +323,8 @@ def gate_up_kernel(
         if LIMBS == 2:
             limbs = tl.reshape(tl.join(high, low), (BLOCK_N, COLUMNS))
         tl.store(out_ptrs, limbs, mask=used[None, :])
-        tl.store(activated_scale_ptr + rows.to(tl.int64) * GROUPS + group, scale, mask=row_used)
+        scale_ptrs = activated_scale_ptr + rows.to(tl.int64) * (INTERMEDIATE // BLOCK_N) + channel_tile
+        tl.store(scale_ptrs, scale, mask=row_used)
 
 
 @triton.jit
@@ -261,6 +338,7 @@ def down_kernel(
     down_ptr,  # [slots, H]
     rows_ptr,
     tiles_ptr,
+    EXPERTS: tl.constexpr,
     W_ROW_STRIDE: tl.constexpr,
     HIDDEN: tl.constexpr,
     INTERMEDIATE: tl.constexpr,
@@ -268,6 +346,7 @@ def down_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     GROUP_K: tl.constexpr,
+    HALVES: tl.constexpr,
     LIMBS: tl.constexpr,
     STAGES: tl.constexpr,
     INTERPRET: tl.constexpr,
@@ -277,21 +356,71 @@ def down_kernel(
     Grid (max_tiles * H / BLOCK_N,), channels fastest. With limbs a step is one or two groups of columns.
     """
     CHANNEL_TILES: tl.constexpr = HIDDEN // BLOCK_N
-    COPIES: tl.constexpr = LIMBS if LIMBS > 0 else 1
-    COLUMNS: tl.constexpr = BLOCK_M * COPIES
-    STEP: tl.constexpr = BLOCK_K if LIMBS == 0 else GROUP_K
     tile = tl.program_id(0) // CHANNEL_TILES
-    channels = tl.program_id(0) % CHANNEL_TILES * BLOCK_N + tl.arange(0, BLOCK_N)
-    columns = tl.arange(0, COLUMNS)
-    steps = tl.arange(0, STEP)
+    channel_tile = tl.program_id(0) % CHANNEL_TILES
     wait(INTERPRET)
     signal(INTERPRET)
-    expert = tl.load(tiles_ptr + tile)
-    if expert < 0:
+    name = tl.load(tiles_ptr + tile)
+    if name < 0:
         return
-    w_ptrs = w_ptr + expert.to(tl.int64) * w_expert_stride + channels[:, None] * W_ROW_STRIDE + steps[None, :]
+    expert = (name % EXPERTS).to(tl.int64)
+    w_ptr += expert * w_expert_stride
+    if LIMBS > 0:
+        w_scale_ptr += expert * HIDDEN
+    if not HALVES:
+        _down(
+            activated_ptr, activated_scale_ptr, w_ptr, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
+            W_ROW_STRIDE, HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_K, LIMBS, STAGES, INTERPRET,
+        )  # fmt: skip
+    elif name < EXPERTS:
+        _down(
+            activated_ptr, activated_scale_ptr, w_ptr, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
+            W_ROW_STRIDE, HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_K, LIMBS, STAGES, INTERPRET,
+        )  # fmt: skip
+    else:
+        _down(
+            activated_ptr, activated_scale_ptr, w_ptr, w_scale_ptr, router_ptr, down_ptr, rows_ptr, tile, channel_tile,
+            W_ROW_STRIDE, HIDDEN, INTERMEDIATE, BLOCK_M, BLOCK_M // 2, BLOCK_N, BLOCK_K, GROUP_K, LIMBS, STAGES, INTERPRET,
+        )  # fmt: skip
+
+
+@triton.jit
+def _down(
+    activated_ptr,
+    activated_scale_ptr,
+    w_ptr,
+    w_scale_ptr,
+    router_ptr,
+    down_ptr,
+    rows_ptr,
+    tile,
+    channel_tile,
+    W_ROW_STRIDE: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    INTERMEDIATE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_K: tl.constexpr,
+    LIMBS: tl.constexpr,
+    STAGES: tl.constexpr,
+    INTERPRET: tl.constexpr,
+):
+    """HEIGHT of a tile's BLOCK_M rows."""
+    COPIES: tl.constexpr = LIMBS if LIMBS > 0 else 1
+    COLUMNS: tl.constexpr = HEIGHT * COPIES
+    STEP: tl.constexpr = BLOCK_K if LIMBS == 0 else GROUP_K
+    channels = channel_tile * BLOCK_N + tl.arange(0, BLOCK_N)
+    columns = tl.arange(0, COLUMNS)
+    steps = tl.arange(0, STEP)
+    w_ptrs = w_ptr + channels[:, None] * W_ROW_STRIDE + steps[None, :]
     # Padding rows hold what was there before: no row of a product depends on another, and theirs are not stored.
-    a_ptrs = activated_ptr + (tile * COLUMNS + columns).to(tl.int64)[None, :] * INTERMEDIATE + steps[:, None]
+    a_ptrs = (
+        activated_ptr
+        + (tile * BLOCK_M * COPIES + columns).to(tl.int64)[None, :] * INTERMEDIATE
+        + steps[:, None]
+    )
     total = tl.zeros((BLOCK_N, COLUMNS), tl.float32)
     if LIMBS == 0:
         for k in tl.range(0, INTERMEDIATE, BLOCK_K, num_stages=STAGES):
@@ -318,9 +447,9 @@ def down_kernel(
                 right = tl.load(scale_ptrs + k // GROUP_K + 1)
                 total += product(w_left, a_left, zero, INTERPRET).to(tl.float32) * left[None, :]
                 total += product(w_right, a_right, zero, INTERPRET).to(tl.float32) * right[None, :]
-        total = join_limbs(total, BLOCK_N, BLOCK_M, LIMBS)
-        total *= tl.load(w_scale_ptr + expert.to(tl.int64) * HIDDEN + channels)[:, None]
-    slot = tl.load(rows_ptr + tile * BLOCK_M + tl.arange(0, BLOCK_M))
+        total = join_limbs(total, BLOCK_N, HEIGHT, LIMBS)
+        total *= tl.load(w_scale_ptr + channels)[:, None]
+    slot = tl.load(rows_ptr + tile * BLOCK_M + tl.arange(0, HEIGHT))
     used = slot >= 0
     total *= tl.load(router_ptr + slot, mask=used, other=0.0)[None, :]
     out_ptrs = down_ptr + slot.to(tl.int64)[None, :] * HIDDEN + channels[:, None]
