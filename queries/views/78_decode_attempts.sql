@@ -46,7 +46,8 @@ refusals AS (
         arg_max(stage, recorded_at) AS stage,
         arg_max(reason_code, recorded_at) AS reason_code,
         arg_max(fault, recorded_at) AS fault,
-        arg_max(detail, recorded_at) AS detail
+        arg_max(detail, recorded_at) AS detail,
+        max(model) AS model
     FROM decode_configs
     WHERE status = 'refused'
     GROUP BY run_id, config
@@ -70,7 +71,10 @@ timed AS (
 SELECT
     e.run_id,
     coalesce(d.device, 'unknown') AS device,
-    coalesce(t.model, c.model, json_extract_string(d.plan_json, '$.model'), 'unknown') AS model,
+    coalesce(
+        t.model, c.model, r.model, json_extract_string(d.plan_json, '$.model'),
+        max(coalesce(t.model, c.model)) OVER (PARTITION BY e.run_id), 'unknown'
+    ) AS model,
     c.weights,
     c.model_sha256,
     e.config,
