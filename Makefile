@@ -4,6 +4,7 @@
 #   make race DEVICE=cuda  the same on the GPU of this machine, with the engines that are installed
 #   make test            lint, types and the tests that need no GPU and are not slow
 #   make slow            the slow tests
+#   make gate            the kernels inside SmolLM2, every next-token decision beside the stock model's, judged
 #   make winners         the winners of warehouse.db
 #   make serve           serve SmolLM2 with `transformers serve` at two loads, build the warehouse, print it
 #   make bench           rows/s, build and query times of the warehouse, against pandas and polars
@@ -27,7 +28,7 @@ ifeq ($(DEVICE),cpu)
 RACE_ENV := TRITON_INTERPRET=1
 endif
 
-.PHONY: race winners serve test lint slow bench install clean
+.PHONY: race winners gate serve test lint slow bench install clean
 
 # The report runs the whole gate itself: it writes nothing and fails where `checks run` fails.
 race: $(READY)
@@ -37,6 +38,11 @@ race: $(READY)
 
 winners: $(READY)
 	$(BIN)/duckdb -readonly warehouse.db < queries/winners.sql
+
+gate: $(MODELS)
+	$(RACE_ENV) $(BIN)/python -m producers.gate
+	$(BIN)/duckdb -readonly warehouse.db < queries/gate.sql
+	$(BIN)/checks run
 
 test: lint
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not gpu and not slow"
