@@ -183,6 +183,7 @@ def _precision(config: str) -> str:
 def _decode_config(run: str, config: str, model: str, steps: int) -> dict[str, Any]:
     """The check of a configuration that is timed afterwards: all but stock decide otherwise once, by a near tie."""
     stock = config == "stock_eager_bf16"
+    kernel_calls = 9 if config.startswith(("dispatch", "fused")) else None
     return {
         "run_id": run,
         "config": config,
@@ -192,9 +193,7 @@ def _decode_config(run: str, config: str, model: str, steps: int) -> dict[str, A
         "model": model,
         "weights": "seeded",
         "model_sha256": "m" * 64,
-        "experts": "dispatch"
-        if config.startswith(("dispatch", "fused"))
-        else config.split("_", maxsplit=1)[0],
+        "experts": "dispatch" if kernel_calls else "eager" if stock else "grouped_mm",
         "layers": "fused" if config.startswith("fused") else "transformers",
         "precision": _precision(config),
         "graph": "graph" in config,
@@ -206,7 +205,7 @@ def _decode_config(run: str, config: str, model: str, steps: int) -> dict[str, A
         "first_gap_logits": None if stock else 0.05,
         "largest_gap_logits": None if stock else 0.05,
         "large_gaps": 0,
-        "kernel_calls": 9 if config.startswith(("dispatch", "fused")) else None,
+        "kernel_calls": kernel_calls,
         "weight_bytes": 1_000_000,
     }
 
