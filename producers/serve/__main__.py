@@ -88,6 +88,7 @@ def _serve(options: Options) -> int:
             health_timeout_s=options.health_timeout_s,
             request_timeout_s=options.request_timeout_s,
             point_timeout_s=options.point_timeout_s,
+            stop_timeout_s=options.stop_timeout_s,
         )
         recorder = ServeRecorder(options.lake, state.run_id, state.next_event, PRODUCER)
         client = options.interpreters.get("client")

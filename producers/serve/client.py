@@ -136,11 +136,14 @@ async def drive(
         {"error": f"not done within {deadline_s:g} s", "start_s": None} for _ in requests
     ]
     waiting = iter(enumerate(requests))
+    over = asyncio.Event()
     await backend.process_startup()
     began, cpu = time.perf_counter(), time.process_time()
 
     async def lane() -> None:
         for number, request in waiting:
+            if over.is_set():
+                return
             early = request["start_s"] - (time.perf_counter() - began)
             if early > 0:
                 await asyncio.sleep(early)
@@ -150,6 +153,9 @@ async def drive(
     lanes = [asyncio.create_task(lane()) for _ in range(min(concurrency, len(requests)))]
     _, late = await asyncio.wait(lanes, timeout=deadline_s)
     duration = time.perf_counter() - began
+    # Taken now: a request that is cancelled may still come to some end of its own.
+    results = [dict(result) for result in results]
+    over.set()
     for task in late:
         task.cancel()
     await asyncio.gather(*lanes, return_exceptions=True)

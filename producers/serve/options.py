@@ -41,6 +41,7 @@ class Options:
     health_timeout_s: float
     request_timeout_s: float
     point_timeout_s: float
+    stop_timeout_s: float
 
 
 def parse(arguments: Sequence[str] | None, about: str) -> Options:
@@ -97,6 +98,7 @@ def parse(arguments: Sequence[str] | None, about: str) -> Options:
         health_timeout_s=_value("health-timeout", _positive, given.health_timeout),
         request_timeout_s=_value("request-timeout", _positive, given.request_timeout),
         point_timeout_s=_value("point-timeout", _positive, given.point_timeout),
+        stop_timeout_s=_value("stop-timeout", _positive, given.stop_timeout),
     )
 
 
@@ -161,6 +163,12 @@ def _parser(about: str) -> argparse.ArgumentParser:
     add("--health-timeout", default="600", metavar="S", help="how long a server may take to be ready")
     add("--request-timeout", default="120", metavar="S", help="longest silence of a server within a request")
     add("--point-timeout", default="600", metavar="S", help="longest a point may take")
+    add(
+        "--stop-timeout",
+        default="20",
+        metavar="S",
+        help="how long a server may take to end before it is killed",
+    )
     add("--busy-ok", action="store_true", help="serve although the card is in use")
     add("--no-build", action="store_true", help="do not build warehouse.db at the end")
     add("--resume", nargs="?", const=NEWEST, metavar="RUN_ID", help="go on with a run (default: the newest)")

@@ -21,9 +21,8 @@ from typing import Any
 from producers.serve.engines import HOST
 
 KEEPER = Path(__file__).with_name("keeper.py")
-GRACE_S = 20.0
 _START_S = 30.0
-_STOP_S = GRACE_S + 60.0
+_STOP_S = 60.0  # beyond the grace
 _POLL_S = 0.25
 _SPOKEN_EVERY_S = 10.0
 _PROBE_S = 5.0
@@ -106,11 +105,11 @@ class Server:
         port: int,
         epitaph: Mapping[str, Any],
         poll: Callable[[], None],
-        grace_s: float = GRACE_S,
+        grace_s: float,
     ) -> None:
         self.name, self.port, self.log = name, port, log
         self.target = f"http://{HOST}:{port}"
-        self._poll = poll
+        self._poll, self._grace_s = poll, grace_s
         self._ended: dict[str, Any] | None = None
         self._buffer = b""
         spec = {"command": list(command), "log": str(log), "grace_s": grace_s, "epitaph": dict(epitaph)}
@@ -135,10 +134,10 @@ class Server:
             )
         self.pid = int(event["pid"])
 
-    def alive(self) -> bool:
-        """Whether the server runs."""
+    def alive(self, wait_s: float = 0.0) -> bool:
+        """Whether the server runs, and has not ended after ``wait_s`` either."""
         if self._ended is None:
-            self._ended = self._next(0.0)
+            self._ended = self._next(wait_s)
         return self._ended is None
 
     def wait_healthy(self, path: str, timeout_s: float, say: Callable[[str], None]) -> float:
@@ -190,7 +189,7 @@ class Server:
         """End the server gently, then by force; returns how many of its processes had to be killed."""
         if self._ended is None:
             self._order("stop")
-            self._ended = self._next(_STOP_S)
+            self._ended = self._next(self._grace_s + _STOP_S)
         killed = int((self._ended or {}).get("killed") or 0)
         self.close()
         return killed

@@ -26,6 +26,7 @@ from producers.serve.server import EngineError, Server, environment, find_progra
 MAX_STARTS = 3  # of one engine, and of the client: what died under load may do so again
 _HELLO_S = 120.0
 _SLACK_S = 60.0
+_DEATH_S = 1.0  # requests fail before their server's end is known
 _MARGIN = 1.5
 _VERSIONS_S = 120.0
 _FREE_WITHIN_S = 60.0
@@ -59,6 +60,7 @@ class Place:
         health_timeout_s: how long a server may take to be ready.
         request_timeout_s: longest silence of a server within a request.
         point_timeout_s: longest a point may take.
+        stop_timeout_s: how long a server may take to end when asked to, before it is killed.
     """
 
     model: Served
@@ -71,6 +73,7 @@ class Place:
     health_timeout_s: float
     request_timeout_s: float
     point_timeout_s: float
+    stop_timeout_s: float
 
 
 @dataclass
@@ -183,7 +186,8 @@ class Session:
             self.refused.append(point)
             return self.recorder.point(plan, point, setting, hashed, {}, (error.code, error.detail))
         failure = None
-        if not server.alive():
+        broken = any(result["error"] for result in answer["results"])
+        if not server.alive(_DEATH_S if broken else 0.0):
             died = server.died("under load")
             failure = (died.code, died.detail)
         row = self.recorder.point(plan, point, setting, hashed, answer, failure)
@@ -287,6 +291,7 @@ class Session:
                 "cwd": str(ROOT),
             },
             poll=self.budget.check,
+            grace_s=self.place.stop_timeout_s,
         )
 
     def _setting(self, engine: Engine, versions: Mapping[str, str | None]) -> Setting:
