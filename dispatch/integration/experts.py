@@ -60,12 +60,11 @@ def _forward(kernel: str) -> ExpertsForward:
     ) -> torch.Tensor:
         prepare_layer(layer)
         w13, w2 = dense_weights(layer)
-        if getattr(layer, "_is_expert_parallel", False):
+        if layer._is_expert_parallel:
             # transformers marks a choice whose expert another rank holds by id E. To fused_moe that is out of
             # range, dropped and flagged; -1 is dropped without the flag, which stays for real faults.
             top_k_index = top_k_index.masked_fill(top_k_index >= w13.shape[0], -1)
-        # A layer that quantize_experts has been at has these three.
-        precision: str | None = getattr(layer, "dispatch_precision", None)
+        precision: str | None = layer.dispatch_precision  # and the scales beside it, by quantize_experts
         w13_scale = layer.gate_up_proj_scale if precision else None
         w2_scale = layer.down_proj_scale if precision else None
         run = _opaque if torch.compiler.is_compiling() else _run

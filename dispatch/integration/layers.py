@@ -70,6 +70,10 @@ def _prepare(layer: ExpertsLayer) -> None:
     if layer.is_transposed:
         for held in (layer.gate_up_proj, layer.down_proj):
             held.data = held.detach().transpose(1, 2).contiguous().transpose(1, 2)
+    # Attributes that are not there cost a module's attribute search at every call.
+    for attribute, value in (("_is_expert_parallel", False), ("dispatch_precision", None)):
+        if not hasattr(layer, attribute):
+            setattr(layer, attribute, value)
     layer.dispatch_ready = True
 
 

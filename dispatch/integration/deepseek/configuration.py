@@ -38,7 +38,7 @@ DEEPSEEK_MOE_16B: Mapping[str, Any] = {
 _PLAIN: Mapping[str, tuple[Any, ...]] = {
     "scoring_func": (None, "softmax"),
     "topk_method": (None, "greedy"),
-    "routed_scaling_factor": (None, 1, 1.0),
+    "routed_scaling_factor": (None, 1),
     "n_group": (None, 1),
     "q_lora_rank": (None,),
     "kv_lora_rank": (None, 0),
