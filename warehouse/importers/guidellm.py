@@ -7,7 +7,8 @@ zeros that are no measurement.
 
 guidellm's ``time_per_output_token_ms`` is not taken over: 0.3 divides the time after the first token by all
 tokens, 0.8 the time from the request's start. Its inter-token latency leaves the first token out in both, and
-its mean weighs requests by their tokens, so it is kept as that, and TPOT comes from the requests alone.
+its mean weighs requests by their tokens, so it is kept as that, and TPOT comes from the requests alone. Where
+the report kept every request, so do the other times.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ NAME = "guidellm"
 # Strategies without a pace of their own: a stream's next request starts when its last one has ended.
 _UNPACED = {"synchronous", "concurrent", "throughput"}
 _ASKED = re.compile(r"\b(prompt_tokens|output_tokens)[\"']?\s*[=:]\s*(\d+)")
+_FROM_REQUESTS = (
+    "input_tokens", "output_tokens", "ttft_p50_ms", "ttft_p99_ms", "ttft_mean_ms", "tpot_mean_ms", "tpot_p50_ms",
+    "e2e_mean_ms", "e2e_p50_ms", "e2e_p99_ms",
+)  # fmt: skip
 _NO_TPOT = "TPOT comes from single requests, which the report does not hold"
 
 
@@ -80,7 +85,6 @@ def _run(report: Any, benchmark: Any, requests: list[Row], given: Given) -> Row:
     detailed = completed is not None and completed > 0 and len(answered) + empty == completed
     if detailed:
         completed = len(answered)
-    tpot = serving.column(answered, "tpot_ms") if detailed else []
     itl = _stat(metrics, "inter_token_latency_ms")
     setup, extra = _setup(report, benchmark)
     row = {
@@ -98,14 +102,15 @@ def _run(report: Any, benchmark: Any, requests: list[Row], given: Given) -> Row:
         "ttft_p50_ms": _stat(metrics, "time_to_first_token_ms", "p50"),
         "ttft_p99_ms": _stat(metrics, "time_to_first_token_ms", "p99"),
         "ttft_mean_ms": _stat(metrics, "time_to_first_token_ms"),
-        "tpot_mean_ms": serving.mean(tpot),
-        "tpot_p50_ms": serving.percentile(tpot, 50),
         "itl_mean_ms": itl,
         "itl_unit": None if itl is None else "token",
         "e2e_mean_ms": _stat(metrics, "request_latency", scale=1e3),
         "e2e_p50_ms": _stat(metrics, "request_latency", "p50", scale=1e3),
         "e2e_p99_ms": _stat(metrics, "request_latency", "p99", scale=1e3),
     }
+    if detailed:  # what the report sums up holds the times of answers without a token too
+        figures = serving.summarise(requests, None)
+        row |= {name: figures[name] for name in _FROM_REQUESTS}
     return run_row(row, extra, given, [] if detailed else [_NO_TPOT])
 
 
