@@ -65,7 +65,7 @@ def load(
         raise InvalidInputError(f"{path}: the weights cannot be read: {_first_line(error)}.") from None
     except RuntimeError as error:
         raise InvalidInputError(
-            f"{path}: the experts of a layer do not fit together, one lacks a weight: {_first_line(error)}."
+            f"{path}: the experts' weights do not fit together; is one missing? {_first_line(error)}."
         ) from None
     model, info = loaded
     for what in ("missing_keys", "mismatched_keys", "unexpected_keys"):
@@ -90,8 +90,8 @@ def build(
 ) -> DeepseekForCausalLM:
     """A model of these dimensions with seeded normal weights, for inference.
 
-    Weights are made on the device and fused as they are used: the 16B dimensions take seconds on a GPU and
-    need no host memory. The same seed gives the same weights on the same kind of device.
+    Weights are made on the device, fused as they are used, and need no host memory. The same seed gives the
+    same weights on the same kind of device.
 
     Args:
         config: fields of a ``config.json``; by default those of DeepSeek-MoE-16B.
