@@ -32,7 +32,11 @@ def test_pairs_are_mcnemars_and_exact(make_db: MakeDatabase) -> None:
             if row["config"] == "stock_bf16_vs_float32":
                 # Float32 decides -1 at the first two: stock is wrong there, whoever decides -1 is right.
                 wrong = row["position"] < 2
-                return {**row, "reference_top1": -1 if wrong else row["position"], "candidate_top1": row["position"]}
+                return {
+                    **row,
+                    "reference_top1": -1 if wrong else row["position"],
+                    "candidate_top1": row["position"],
+                }
             return row
 
         edited(lake, "gate_positions", change)
@@ -40,7 +44,9 @@ def test_pairs_are_mcnemars_and_exact(make_db: MakeDatabase) -> None:
     db: Database = make_db(then=then)
     row = db.row("SELECT * FROM gate_paired WHERE config = 'auto_bf16'")
     # -1 at nine positions: right at the two where stock is wrong, wrong at the seven others.
-    assert [row[c] for c in ("pairs", "both_right", "stock_only_right", "candidate_only_right", "both_wrong")] == [
+    assert [
+        row[c] for c in ("pairs", "both_right", "stock_only_right", "candidate_only_right", "both_wrong")
+    ] == [
         POSITIONS,
         POSITIONS - 9,
         7,
@@ -89,9 +95,11 @@ def test_decisions_are_counted_against_the_policy_of_the_precision(make_db: Make
         edited(
             lake,
             "gate_positions",
-            lambda row: {**row, "reference_gap_logits": 1.01}
-            if row["config"].startswith("auto_int8") and not row["agree"] and row["position"] < 3
-            else row,
+            lambda row: (
+                {**row, "reference_gap_logits": 1.01}
+                if row["config"].startswith("auto_int8") and not row["agree"] and row["position"] < 3
+                else row
+            ),
         )
         edited(lake, "gate_configs", lambda row: {**row, "weights": "trained"})
 
@@ -142,7 +150,9 @@ def test_the_latest_complete_run_of_a_model_on_a_device_speaks(make_db: MakeData
             )
 
     db = make_db(then=then)
-    found = db.rows("SELECT right(run_id, 1) AS run, complete, speaks, runs, not_passed_configs FROM gate_runs")
+    found = db.rows(
+        "SELECT right(run_id, 1) AS run, complete, speaks, runs, not_passed_configs FROM gate_runs"
+    )
     by_run = {row.pop("run"): row for row in found}
     assert by_run["1"]["speaks"] is False
     assert by_run["1"]["not_passed_configs"] == "auto_bf16 failed"
@@ -156,7 +166,7 @@ def test_the_latest_complete_run_of_a_model_on_a_device_speaks(make_db: MakeData
 
 
 def test_thresholds_are_those_that_the_run_registered(make_db: MakeDatabase) -> None:
-    db = make_db(then=lambda lake: write_gate(lake))
+    db = make_db(then=write_gate)
     found = db.rows("SELECT * EXCLUDE (policy_sha256) FROM gate_thresholds ORDER BY precision")
     assert [row["precision"] for row in found] == ["bf16", "int8_w8a16", "int8_w8a8"]
     assert [row["worse_alpha"] for row in found] == [0.01, None, None]

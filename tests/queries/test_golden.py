@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from queries import statement
-from tests.evidence import write_decode
+from tests.evidence import write_decode, write_gate
 from tests.lakes import Entrant, Race, Refusal, run_id, trio, write_ceilings
 from tests.queries.conftest import Database, MakeDatabase
 from tests.queries.published import point, write_points
@@ -72,6 +72,7 @@ def db(make_db: MakeDatabase) -> Database:
         write_ceilings(lake, run=run_id(2))
         write_points(lake, figures)
         write_decode(lake, DECODE)
+        write_gate(lake, disagreements={"auto_bf16": 7, "auto_int8_w8a8": 20}, voided=("naive_bf16",))
 
     return make_db(early, late, then=then)
 

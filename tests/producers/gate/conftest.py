@@ -49,7 +49,7 @@ class LocalPeer:
         """Keep the request."""
         self._asked = json.loads(json.dumps({"op": op, **fields}))
 
-    def receive(self, timeout_s: float) -> Row:
+    def receive(self, timeout_s: float) -> Row:  # noqa: ARG002 - as a Peer has it
         """Answer it."""
         with torch.no_grad():
             answer = jsonlines._answer(self._handlers, self._asked, None)

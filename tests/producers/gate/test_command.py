@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--config", "fast_bf16"], "--config names 'fast_bf16', which is no configuration; known are stock_vs_stock"),
+        (
+            ["--config", "fast_bf16"],
+            "--config names 'fast_bf16', which is no configuration; known are stock_vs_stock",
+        ),
         (["--positions", "1035"], "--positions is 1035, and the policy asks for at least 1036"),
         (["--context", "0"], "--context is 0"),
         (["--workers", "0"], "--workers is 0; the least is 1"),
@@ -97,6 +100,10 @@ def test_a_killed_gate_leaves_a_readable_lake_and_goes_on(tmp_path: Path) -> Non
     assert resumed.communicate()[1].count("positions differ") < 7  # what the lake has is not measured again
     assert resumed.returncode == 0
     assert all(path.read_bytes() == content for path, content in before.items())
-    rows = [row for path in (tmp_path / "lake/gate_positions").iterdir() for row in pq.read_table(path).to_pylist()]
+    rows = [
+        row
+        for path in (tmp_path / "lake/gate_positions").iterdir()
+        for row in pq.read_table(path).to_pylist()
+    ]
     assert len(rows) == 7 * 1036
     assert len({(row["config"], row["position"]) for row in rows}) == 7 * 1036

@@ -75,7 +75,9 @@ def test_a_stopped_run_goes_on_where_it_stopped(local_gate: LocalGate) -> None:
     assert local_gate.query("SELECT DISTINCT config FROM gate_positions") == [{"config": "stock_vs_stock"}]
     assert local_gate.query("SELECT last_event FROM run_status") == [{"last_event": "stopped"}]
     local_gate.run(("naive_bf16",), resume="newest")
-    rows = local_gate.query("SELECT config, count(*) AS n FROM gate_positions GROUP BY config ORDER BY config")
+    rows = local_gate.query(
+        "SELECT config, count(*) AS n FROM gate_positions GROUP BY config ORDER BY config"
+    )
     assert rows == [{"config": "naive_bf16", "n": 1036}, {"config": "stock_vs_stock", "n": 1036}]
     attempts = local_gate.query("SELECT config, attempt FROM gate_configs ORDER BY config")
     assert attempts == [{"config": "naive_bf16", "attempt": 0}, {"config": "stock_vs_stock", "attempt": 0}]
@@ -129,7 +131,9 @@ def test_without_a_stock_model_every_configuration_is_refused(local_gate: LocalG
     short.write_text("too few words")
     with pytest.raises(RefusedError, match="the text has 3 tokens, and 4 windows of 259 tokens need 1037"):
         local_gate.run(plan=local_gate.plan(("naive_bf16",), text=str(short)))
-    rows = local_gate.query("SELECT status, reason_code, count(*) AS n FROM gate_configs GROUP BY ALL ORDER BY ALL")
+    rows = local_gate.query(
+        "SELECT status, reason_code, count(*) AS n FROM gate_configs GROUP BY ALL ORDER BY ALL"
+    )
     assert rows == [
         {"status": "refused", "reason_code": "model-unavailable", "n": 2},
         {"status": "refused", "reason_code": "text-too-short", "n": 2},
