@@ -127,3 +127,34 @@ def test_shipped_tables_can_be_read():
     for path in tables.FOLDER.glob("*.json"):
         assert tables.normalise_device(path.stem) == path.stem
         assert tables.parse(path.read_text(encoding="utf-8"), path.name).entries
+
+
+def problem_of(tokens: int, precision: str = "bf16") -> Problem:
+    device = DeviceFacts("NVIDIA H200 NVL", (9, 0), 132)
+    return Problem(tokens, 6, 64, 2048, 1408, Precision(precision), device)
+
+
+def test_tuned_tiles_are_merged_into_a_table_and_read_back() -> None:
+    short, tall = MoeConfig(SMALL, SMALL, "tuned"), MoeConfig(TALL, TALL, "tuned")
+    merged: dict[str, Any] = {}
+    for tokens, precision, config in (
+        (2048, "bf16", short), (16, "bf16", short), (2048, "bf16", tall), (16, "int8_w8a8", tall),
+    ):  # fmt: skip
+        merged = tables.merge(merged, "stream", problem_of(tokens, precision), config, "3.7.1")
+    assert merged["device"] == "h200"
+    table = tables.parse(json.dumps(merged), "h200.json")
+    assert table.triton_version == "3.7.1"
+    bf16 = table.entries["stream", "bf16", 64, 6, 2048, 1408]
+    assert bf16 == {
+        16: (SMALL, SMALL),
+        2048: (TALL, TALL),
+    }  # the later choice for 2048 took the earlier's place
+    assert table.entries["stream", "int8_w8a8", 64, 6, 2048, 1408] == {16: (TALL, TALL)}
+
+
+def test_tiles_of_another_triton_version_are_left_behind() -> None:
+    config = MoeConfig(SMALL, SMALL, "tuned")
+    old = tables.merge({}, "stream", problem_of(16), config, "3.6.0")
+    new = tables.merge(old, "stream", problem_of(64), config, "3.7.1")
+    assert new["triton_version"] == "3.7.1"
+    assert list(new["entries"][0]["tokens"]) == ["64"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
+from checks.policy import load_policy
+from producers.config import read_toml
 from producers.contestants import registry
 from producers.errors import UsageError
 from producers.plan import CONTROL, CPU_DEFAULTS, make_plan
 from producers.workloads import WORKLOADS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class H200Policy:
@@ -22,7 +27,7 @@ class H200Policy:
         return ("dispatch", "vllm", "sglang", *torch)
 
 
-def plan_on_h200(baseline=None, interpreters=None, import_paths=None, **asked):
+def plan_on_h200(baseline=None, interpreters=None, import_paths=None, tables=None, **asked):
     return make_plan(
         asked,
         device="NVIDIA H200",
@@ -33,6 +38,7 @@ def plan_on_h200(baseline=None, interpreters=None, import_paths=None, **asked):
         baseline=baseline,
         interpreters=interpreters,
         import_paths=import_paths,
+        tables=tables,
     )
 
 
@@ -144,3 +150,36 @@ def test_the_cpu_default_is_small_and_its_rounds_suffice_for_the_policy():
     assert CPU_DEFAULTS["mode"] == ("eager",)
     assert CPU_DEFAULTS["rounds"] >= 12
     assert CPU_DEFAULTS["sessions"] >= 4
+
+
+@pytest.mark.parametrize(
+    ("file", "cells", "names"),
+    [
+        ("main-race.toml", 3 * 2 * 7, {"vllm-tuned", "sglang-tuned", "humming", "triton_kernels"}),
+        ("other-models.toml", 4 * 3 * 4, {"vllm", "sglang", "torch-grouped"}),
+    ],
+)
+def test_the_shipped_race_files_are_plans(file: str, cells: int, names: set[str]) -> None:
+    asked = read_toml(ROOT / "producers" / "configs" / file)
+    plan = make_plan(
+        asked, device="NVIDIA H200", cuda=True, policy=load_policy(), registry=registry(), workloads=WORKLOADS
+    )
+    assert len(plan.cells) == cells
+    assert names < {entrant.name for entrant in plan.entrants}
+    assert not [seat for seat in plan.seats if not seat.entered]  # nobody whom the policy requires is missing
+
+
+def test_tables_go_to_the_contestant_that_runs_with_them(tmp_path: Path) -> None:
+    names = ("dispatch", "vllm", "vllm-tuned", "sglang", "torch-grouped")
+    plan = plan_on_h200(contestant=names, tables={"vllm-tuned": str(tmp_path)})
+    options = {entrant.name: dict(entrant.options) for entrant in plan.entrants}
+    assert options["vllm-tuned"] == {"tables": str(tmp_path)}
+    assert options["vllm"] == {}
+    assert {e.name: e.house for e in plan.entrants}["vllm-tuned"] == "vllm"
+    for tables, sentence in (
+        ({"vllm": str(tmp_path)}, "--tables names 'vllm', who runs as shipped; vllm-tuned has tables."),
+        ({"vllm-tuned": str(tmp_path / "no")}, "there is no folder"),
+        ({"sglang-tuned": str(tmp_path)}, "'sglang-tuned', who does not take part"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            plan_on_h200(contestant=names, tables=tables)
