@@ -167,6 +167,11 @@ def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path):
             "model.layers.2.mlp.shared_experts.up_proj.weight",
             r"missing \(model\.layers\.2\.mlp\.shared_experts",
         ),
+        ("model.layers.2.mlp.experts.3.up_proj.weight", "weights do not fit together; is one missing"),
+        (
+            "model.layers.2.mlp.experts.3.down_proj.weight",
+            r"1 weights are mismatched \(.*layers\.2\.mlp\.experts\.down_proj",
+        ),
     ],
 )
 def test_a_checkpoint_with_gaps_is_not_filled_with_random_weights(name, sentence, checkpoint, tmp_path):
