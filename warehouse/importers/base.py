@@ -61,7 +61,7 @@ class Refusal:
 class Given:
     """Facts that the command line gives because a file lacks them. None: not given.
 
-    A fact never replaces one that the file has; :meth:`Parsed.note` says where it was not needed.
+    A fact never replaces one that the file has; a note says where it was not needed (:mod:`.facts`).
     """
 
     unit: str | None = None

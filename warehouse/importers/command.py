@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warehouse.options import LOCAL, OK, finish, project_root
+from warehouse.options import LOCAL, OK, default_lakes, finish, project_root
 
 if TYPE_CHECKING:
     from warehouse.importers.importing import Skipped
@@ -58,11 +58,13 @@ def import_command(
         chosen, paths = _meant(arguments or [], format_name)
         given = Given(unit=unit, direction=_direction(direction), device=device, model=model, engine=engine)
         report = ImportReport()
-        for outcome in import_paths(paths, lake or project_root() / LOCAL, chosen, given):
+        target = lake or project_root() / LOCAL
+        beside = () if lake else default_lakes(project_root())
+        for outcome in import_paths(paths, target, chosen, given, beside):
             report.outcomes.append(outcome)
             _say(outcome)
         rows = sum(sum(stored.rows.values()) for stored in report.stored)
-        print(f"{lake or project_root() / LOCAL}: {rows} rows added from {len(report.stored)} files")
+        print(f"{target}: {rows} rows added from {len(report.stored)} files")
         return report.exit_code(allow_partial=allow_partial)
 
     finish(work)

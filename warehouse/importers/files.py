@@ -37,7 +37,7 @@ def find(paths: Sequence[Path]) -> list[Found]:
             for file in _files(path):
                 name = (Path(path.resolve().name) / file.relative_to(path)).as_posix()
                 found.setdefault(file.resolve(), Found(file, name, named=False, skip=_skip(file)))
-        elif path.exists():
+        elif path.is_file():
             found.setdefault(path.resolve(), Found(path, path.name, named=True, skip=_skip(path)))
         else:
             raise StorageError(f"There is no file or folder {path}; name one that is there.")

@@ -11,7 +11,7 @@ from warehouse.importers.base import FormatError, Given, Importer, Kind, Missing
 from warehouse.importers.files import Found, find
 from warehouse.importers.registry import by_name, detect
 from warehouse.importers.source import BINARY, EMPTY, Source
-from warehouse.importers.store import Known, OtherFactsError, Stored, store
+from warehouse.importers.store import Known, Stored, store
 
 DATA_SUFFIXES = {".json", ".jsonl", ".csv", ".parquet"}
 
@@ -57,7 +57,11 @@ class ImportReport:
 
 
 def import_paths(
-    paths: Sequence[Path], lake: Path, format_name: str | None = None, given: Given | None = None
+    paths: Sequence[Path],
+    lake: Path,
+    format_name: str | None = None,
+    given: Given | None = None,
+    beside: Sequence[Path] = (),
 ) -> Iterator[Stored | Skipped]:
     """Import files, and all files of folders; yields what became of each as soon as it is in the lake.
 
@@ -66,6 +70,7 @@ def import_paths(
         lake: the lake to add to; created where it is absent.
         format_name: of all files; None: each file's own is detected.
         given: facts that the files lack.
+        beside: other lakes that are built together with this one: what they have is known as well.
 
     Raises:
         UnknownFormatError: there is no such format.
@@ -73,7 +78,7 @@ def import_paths(
     """
     importer = by_name(format_name) if format_name else None
     found = find(paths)
-    known = Known.of(lake)
+    known = Known.of(lake, *beside)
     for each in found:
         yield _import_file(each, lake, importer, given or Given(), known)
 
@@ -84,18 +89,16 @@ def _import_file(
     source = Source(found.path, found.name)
     if found.skip:
         return Skipped(source.name, found.skip, bad=False)
-    named = found.named or source.path.suffix.lower() in DATA_SUFFIXES
+    expected = found.named or source.path.suffix.lower() in DATA_SUFFIXES
     try:
         if source.kind in {EMPTY, BINARY}:
             raise FormatError(f"the file is {source.kind}.")
         chosen = importer or detect(source)
+        expected = expected or importer is None  # a file that was recognised has to give its records
         return store(lake, chosen, source, given, parse(chosen, source, given), known)
-    except MissingFactError as error:
-        return Skipped(source.name, str(error), bad=True, usage=True)
     except FormatError as error:
-        return Skipped(source.name, str(error), bad=named)
-    except OtherFactsError as error:
-        return Skipped(source.name, str(error), bad=True)
+        usage = isinstance(error, MissingFactError)
+        return Skipped(source.name, str(error), bad=expected or usage, usage=usage)
 
 
 def parse(importer: Importer, source: Source, given: Given) -> Parsed:

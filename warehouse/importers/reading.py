@@ -31,14 +31,12 @@ class Item:
 
     Attributes:
         place: for people: ``line 4 (byte 812)``, ``line 1 (byte 0), item 3``.
-        line: from 1, of its first character.
         value: the parsed value; None where there is a problem or a heading.
         problem: why the stretch is no value; None where it is one.
         heading: a line of plain text between values.
     """
 
     place: str
-    line: int
     value: Any = None
     problem: str | None = None
     heading: str | None = None
@@ -49,7 +47,7 @@ def read_items(data: bytes) -> list[Item]:
     data = as_utf8(data)
     whole = _fast(data)
     if whole is not _FAILED:
-        return list(_flat(whole, "line 1 (byte 0)", 1))
+        return list(_flat(whole, "line 1 (byte 0)"))
     return list(_scan(data))
 
 
@@ -164,12 +162,12 @@ def _scan(data: bytes) -> Iterator[Item]:
             )
             return
         if text[position] not in "{[":
-            yield _heading(text[position:end_of_line].rstrip(), place, line)
+            yield _heading(text[position:end_of_line].rstrip(), place)
             position = end_of_line
             continue
         value = _fast(text[position:end_of_line].encode("utf-8", "surrogateescape"))
         if value is not _FAILED:
-            yield from _flat(value, place, line)
+            yield from _flat(value, place)
             position = end_of_line
             continue
         try:
@@ -178,30 +176,30 @@ def _scan(data: bytes) -> Iterator[Item]:
             problems += 1
             following = _OPENING.search(text, position + 1)
             end = following.start() if following else len(text)
-            yield Item(place, line, problem=_why(error, text, end))
+            yield Item(place, problem=_why(error, text, end))
             position = end
         else:
             if problem:
-                yield Item(place, line, problem=problem)
+                yield Item(place, problem=problem)
             else:
-                yield from _flat(value, place, line)
+                yield from _flat(value, place)
 
 
-def _heading(text: str, place: str, line: int) -> Item:
+def _heading(text: str, place: str) -> Item:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return Item(place, line, problem="text that is not Unicode")
-    return Item(place, line, heading=text)
+        return Item(place, problem="text that is not Unicode")
+    return Item(place, heading=text)
 
 
-def _flat(value: Any, place: str, line: int) -> Iterator[Item]:
+def _flat(value: Any, place: str) -> Iterator[Item]:
     """The value, or the elements of a list one by one (vLLM's sweep summary is a list of runs)."""
     if isinstance(value, list):
         for number, element in enumerate(value, start=1):
-            yield Item(f"{place}, item {number}", line, element)
+            yield Item(f"{place}, item {number}", element)
     else:
-        yield Item(place, line, value)
+        yield Item(place, value)
 
 
 def _why(error: ValueError | RecursionError, text: str, end: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.serving_detail import Detail
 from warehouse.importers.serving_figures import Client, aggregates, figures
 from warehouse.importers.serving_rows import UNKNOWN, finish_row, rate_columns, refuse_item
@@ -46,6 +47,7 @@ def parse(source: Source, given: Given) -> Parsed:
         else:
             parsed.expect()
             refuse_item(item, parsed, fits)
+    note_unused(parsed, given, SERVED)
     return parsed
 
 

@@ -58,7 +58,7 @@ def figures(client: Client, detail: Detail, duration_s: float | None, reasons: l
     Returns:
         Columns of ``serving_runs``, and the client's figures that do not stand there.
     """
-    whole = detail.listed > 0 and not detail.refused and detail.listed == (client.asked or detail.listed)
+    whole = detail.listed > 0 and not detail.refused and detail.listed == _sent(client, detail)
     errors = detail.errors if whole else None
     asked = client.asked if client.asked is not None else (detail.listed if whole else None)
     made = _of_requests(client, detail, duration_s, reasons) if whole else _of_client(client, detail, reasons)
@@ -107,7 +107,7 @@ def _of_client(client: Client, detail: Detail, reasons: list[str]) -> Row:
     made = dict(client.figures)
     if detail.listed:
         why = f"{detail.refused} are refused" if detail.refused else f"{detail.listed} are listed"
-        reasons.append(f"the figures are the client's: of {client.asked or detail.listed} requests {why}")
+        reasons.append(f"the figures are the client's: of {_sent(client, detail)} requests {why}")
     empty = sum(row["error"] == serving.NO_TOKENS for row in detail.rows)
     made["requests_completed"] = client.completed
     if client.completed and not client.tokenless and made.get("output_tokens") == 0:
@@ -126,6 +126,11 @@ def _of_client(client: Client, detail: Detail, reasons: list[str]) -> Row:
         made.update({name: None for name in made if name.startswith(("ttft_", "tpot_", "itl_"))})
         reasons.append("no TTFT and no time per token: the client did not see tokens one by one")
     return made
+
+
+def _sent(client: Client, detail: Detail) -> int:
+    """How many requests there were at least: as many as completed, where the client does not say."""
+    return client.asked if client.asked is not None else max(detail.listed, client.completed or 0)
 
 
 def _latencies(client: Client, quantity: str) -> Row:

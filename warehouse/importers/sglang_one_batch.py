@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Row, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.serving_rows import finish_row, refuse_item
 from warehouse.importers.source import Source
 from warehouse.importers.values import Fields, canonical, identity
@@ -45,6 +46,7 @@ def parse(source: Source, given: Given) -> Parsed:
             parsed.run(_run(item.value, item.place, heading, given))
         except RecordError as error:
             parsed.refuse(item.place, str(error))
+    note_unused(parsed, given, SERVED)
     return parsed
 
 

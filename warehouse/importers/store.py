@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from warehouse.append import append
 from warehouse.cast import cast
 from warehouse.errors import SchemaError, WarehouseError
-from warehouse.importers.base import Given, Importer, Kind, Parsed, Placed, Refusal, Row, Run
+from warehouse.importers.base import FormatError, Given, Importer, Kind, Parsed, Placed, Refusal, Row, Run
 from warehouse.importers.source import Source
 from warehouse.importers.values import canonical
 from warehouse.lake import scan
@@ -31,36 +31,32 @@ class LostRecordError(WarehouseError):
     exit_code = 1
 
 
-class OtherFactsError(WarehouseError):
+class OtherFactsError(FormatError):
     """The same file is in the lake already, imported with other facts."""
-
-    exit_code = 1
 
 
 @dataclass
 class Known:
-    """What a lake has of earlier imports."""
+    """What lakes have of earlier imports."""
 
     imports: dict[str, Row] = field(default_factory=dict)  # by import_id
     runs: dict[str, str] = field(default_factory=dict)  # serving_id -> import_id
 
     @classmethod
-    def of(cls, lake: Path) -> Known:
-        """Read it from the lake.
+    def of(cls, *lakes: Path) -> Known:
+        """Read it from the lakes.
 
         Raises:
-            StorageError: the lake cannot be read.
+            StorageError: a lake cannot be read.
         """
-        found = scan(lake)
         known = cls()
-        for path in found.files("imports"):
-            for row in pq.read_table(path).to_pylist():
-                known.imports.setdefault(row["import_id"], row)
-        for path in found.files(RUNS):
-            table = pq.read_table(path, columns=["serving_id", "import_id"])
-            known.runs.update(
-                zip(table["serving_id"].to_pylist(), table["import_id"].to_pylist(), strict=True)
-            )
+        for found in map(scan, lakes):
+            for path in found.files("imports"):
+                known.imports.update((row["import_id"], row) for row in pq.read_table(path).to_pylist())
+            for path in found.files(RUNS):
+                table = pq.read_table(path, columns=["serving_id", "import_id"])
+                ids = (table[name].to_pylist() for name in ("serving_id", "import_id"))
+                known.runs.update(zip(*ids, strict=True))
         return known
 
 

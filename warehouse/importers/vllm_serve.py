@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.serving_detail import ARRAYS, OTHER_ARRAYS, read_detail
 from warehouse.importers.serving_figures import Client, aggregates, figures
 from warehouse.importers.serving_rows import each_record, engine_of, finish_row, rate_columns
@@ -61,6 +62,7 @@ def parse(source: Source, given: Given) -> Parsed:
             parsed.run(_run(record, place, parsed, given, sweep=sweep))
         except RecordError as error:
             parsed.refuse(place, str(error))
+    note_unused(parsed, given, SERVED)
     return parsed
 
 

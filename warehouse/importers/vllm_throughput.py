@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warehouse.importers.base import Given, Importer, Parsed, RecordError, Run
+from warehouse.importers.facts import SERVED, note_unused
 from warehouse.importers.serving_rows import each_record, finish_row
 from warehouse.importers.source import Source
 from warehouse.importers.values import Fields, identity
@@ -46,6 +47,7 @@ def parse(source: Source, given: Given) -> Parsed:
             parsed.run(Run(finish_row(row, fields, given, reasons), place))
         except RecordError as error:
             parsed.refuse(place, str(error))
+    note_unused(parsed, given, SERVED)
     return parsed
 
 

@@ -10,10 +10,13 @@ from typing import Any
 
 import duckdb
 import pytest
+from typer.testing import CliRunner
 
+from checks.claims import scan as scan_claims
 from tests.warehouse.importers.conftest import Imports, Rows
 from tests.warehouse.importers.samples import SAMPLES, lines, options, sglang_run, vllm_run, vllm_summary
 from warehouse.build import build
+from warehouse.cli import app
 from warehouse.importers import importing, store
 from warehouse.importers.base import Given, Parsed
 from warehouse.importers.importing import UnforeseenError, import_paths
@@ -322,3 +325,52 @@ def test_latin_1_is_refused_by_line(imports: Imports, imported: Callable[..., Ro
     assert "run.json, line 2 (byte " in result.output
     assert "text that is not Unicode" in result.output
     assert len(imports.rows("serving_runs")) == 1
+
+
+def test_what_the_recorded_lake_has_is_known_to_the_local_one(
+    imports: Imports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    first, second = sglang_run(), sglang_run(duration=11.0)
+    path = imports.write("sglang.jsonl", lines(first))
+    imports.run(path)
+    imports.lake.rename(tmp_path / "data")
+    grown = imports.write("grown.jsonl", lines(first, second))
+
+    for file, rows in ((path, []), (grown, [11.0])):
+        result = CliRunner().invoke(app, ["import", str(file)])
+        assert result.exit_code == 0, result.output
+        assert [run["duration_s"] for run in imports.rows("serving_runs")] == rows
+    assert build([tmp_path / "data", tmp_path / "lake"], tmp_path / "w.db").conflicts == ()
+
+
+def test_a_fact_that_changes_nothing_is_said(imports: Imports) -> None:
+    result = imports.run(imports.write("run.json", vllm_summary()), "--unit", "ms")
+    assert "note: --unit changes nothing here" in result.output
+
+
+def test_a_file_that_is_recognised_has_to_give_its_records(imports: Imports) -> None:
+    imports.write("results.log", json.dumps(sglang_run())[:-9] + "\n" + lines(sglang_run()))
+    imports.write("table.txt", "x_values\n{}\n")
+    result = imports.run(imports.folder)
+    assert result.exit_code == 3
+    assert "results/results.log, line 1 (byte 0): cut short" in result.output
+    assert "results/table.txt: left out: no format recognises" in result.output
+
+
+def test_a_number_of_an_imported_run_can_be_claimed(imports: Imports) -> None:
+    imports.run(imports.write("run.json", vllm_summary()))
+    db = imports.folder / "warehouse.db"
+    build([imports.lake], db)
+    query = "SELECT output_tokens_per_s FROM serving_runs WHERE evidence = 'imported' AND max_concurrency = 4"
+    (imports.folder / "pyproject.toml").write_text('[tool.checks]\ndocuments = ["*.md"]\n')
+    text = "The run at concurrency 4 gave {}<!-- = {} --> output tokens/s.\n\n"
+    (imports.folder / "README.md").write_text(text.format(200, query) + text.format(210, query))
+
+    claims = scan_claims(imports.folder, db).claims
+
+    assert [(claim.verdict.value, claim.reason) for claim in claims] == [
+        ("holds", "the lake gives 200.0"),
+        ("false", "210 stands for [209.5, 210.5), the lake gives 200.0"),
+    ]

@@ -80,6 +80,14 @@ def test_a_one_token_answer_lost_its_time(imports: Imports, imported: Imported) 
     assert (run["requests_asked"], run["requests_failed"]) == (3, 0)
 
 
+def test_a_line_that_lost_requests_keeps_the_clients_figures(imported: Imported) -> None:
+    (run,) = imported(
+        "sglang.jsonl", lines(sglang_run(**{**DETAIL, "completed": 80, "total_output_tokens": 800}))
+    )
+    assert (run["requests_completed"], run["e2e_mean_ms"], run["output_tokens"]) == (80, 900.0, 800)
+    assert "of 80 requests 3 are listed" in run["reason"]
+
+
 def test_lengths_of_a_dataset_are_not_those_of_the_random_one(imports: Imports, imported: Imported) -> None:
     (run,) = imported("sglang.jsonl", lines(sglang_run(dataset_name="sharegpt")))
     assert (run["input_tokens_asked"], run["output_tokens_asked"]) == (None, None)

@@ -294,6 +294,21 @@ def test_latencies_alone_are_enough_where_none_failed(imports: Imports, imported
     assert [row["e2e_ms"] for row in imports.rows("serving_requests")] == [500.0, 700.0]
 
 
+def test_embeddings_have_no_output_tokens_and_still_succeed(imported: Imported) -> None:
+    names = (
+        "total_output_tokens",
+        "output_throughput",
+        "mean_ttft_ms",
+        "median_ttft_ms",
+        "p99_ttft_ms",
+        "p99.9_ttft_ms",
+    )
+    record = without(vllm_summary(), *names, "mean_tpot_ms", "median_tpot_ms", "mean_itl_ms")
+    (run,) = imported("run.json", {**record, "total_input_sequences": 8, "mean_e2el_ms": 30.0})
+    assert (run["status"], run["requests_completed"], run["e2e_mean_ms"]) == ("passed", 8, 30.0)
+    assert (run["output_tokens"], run["output_tokens_per_s"]) == (None, None)
+
+
 @pytest.mark.parametrize("with_knobs", [True, False])
 def test_a_sweeps_summary_and_its_runs_count_once(imports: Imports, with_knobs: bool) -> None:
     runs = [vllm_summary(), vllm_summary(duration=2.5)]
