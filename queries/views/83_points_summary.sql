@@ -1,7 +1,7 @@
 -- points_summary: a row is evidence, benchmark, device, metric, contestant, version, rival, rival_version: each ordered
 -- pair that has a cell in common. shared_cells are those in which both have a figure. Each mean is over them alone, and
 -- named: of the speedups (t_rival / t_this) of the cells the geometric mean, the mean and the median; and the ratio
--- of the summed times, NULL where more is better, since sums of rates mean nothing. faster, slower and equal compare
+-- of the sums, NULL where more is better, since sums of rates mean nothing. faster, slower and equal compare
 -- bare figures; within_1_percent_cells are those in which the quicker one needs at least 99 % of the other's time. The
 -- cells that one of the two has alone, and those with a refused figure, stand beside.
 CREATE VIEW points_summary AS

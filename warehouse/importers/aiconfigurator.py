@@ -17,7 +17,7 @@ from warehouse.importers.facts import note_unused
 from warehouse.importers.figures import cell_key, engine, figure, precision
 from warehouse.importers.source import PARQUET, Source
 from warehouse.importers.units import Measure
-from warehouse.importers.values import compact, count, text
+from warehouse.importers.values import compact, count, shown, text
 
 # What two rows must share to be of one cell. `kernel_source` is how an engine solved it, not what was asked.
 _SIZES = (
@@ -62,7 +62,7 @@ def _point(record: dict[str, Any], given: Given) -> Row:
     names = {name: text(record[name]) for name in ("framework", *_NAMES)}
     missing = [name for name, value in {**names, **sizes}.items() if value is None]
     if missing:
-        raise RecordError(f"it has no {missing[0]} that names or counts something")
+        raise RecordError(f"{missing[0]} is {shown(record[missing[0]])}")
     contestant = engine(str(names.pop("framework")))
     return {
         "contestant": contestant,

@@ -43,7 +43,8 @@ def run_row(row: Row, extra: Document, given: Given, reasons: Sequence[str] = ()
     """Return a finished row of ``serving_runs``.
 
     Args:
-        row: what the source says; a ``status`` and ``reason`` of its own mark a run that is no result.
+        row: what the source says; a ``status`` and ``reason`` of its own mark a run that is no result, whose
+            figures can be read and lead nothing.
         extra: what the source says and the table has no column for.
         given: facts that the file lacks.
         reasons: why columns are NULL.
@@ -64,8 +65,7 @@ def run_row(row: Row, extra: Document, given: Given, reasons: Sequence[str] = ()
     if status != PASSED:
         done["status"] = status
         done["reason"] = "; ".join(part for part in (why, done["reason"]) if part)
-    if done["status"] != PASSED and done.get("requests_completed") is not None:
-        # Figures of no success, or of a run that is no result: none of them is a measurement of the engine.
+    if done.get("requests_completed") == 0:  # what the client sums up are times of failures
         done |= {name: None for name in done if name.endswith(_MEASURED) and name != _ASKED}
         done["itl_unit"] = None
     return done

@@ -7,7 +7,7 @@ a unit that is known is refused. Columns with other names are part of the cell: 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from warehouse.importers.base import FormatError, Given, Importer, Parsed, RecordError, Row
 from warehouse.importers.facts import note_unused
@@ -46,8 +46,14 @@ def parse(source: Source, given: Given) -> Parsed:
     each_record(
         source, needed, parsed, lambda record: _point(source, record, given, contestant, column, unit)
     )
-    note_unused(parsed, given, ("unit", "device"))
+    without = unit is None and not all(record.get(_UNIT) for record in _records(source))
+    note_unused(parsed, given, ("unit", "device") if without else ("device",))
     return parsed
+
+
+def _records(source: Source) -> Iterator[Record]:
+    for row in source.csv.rows:
+        yield dict(zip(source.columns, row.cells, strict=False))
 
 
 def _point(

@@ -69,17 +69,30 @@ def test_units_of_a_metric_are_read_and_not_assumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"was_cancelled": True}, "cancelled before its end"),
-        ({"is_complete": False, "incomplete_reason": "stalled"}, "did not finish: stalled"),
         ({"request_count": metric("requests", 0.0)}, "no usable success"),
         ({"total_osl": metric("tokens", 0.0)}, "gave no token"),
     ],
 )
-def test_a_run_that_is_no_result_has_no_figures(tmp_path: Path, changed: Document, reason: str) -> None:
+def test_a_run_without_a_success_has_no_figures(tmp_path: Path, changed: Document, reason: str) -> None:
     run = run_of(parsed(written(tmp_path, "a.json", aiperf(**changed)), "aiperf"))
     assert run["status"] == "unusable"
     assert reason in run["reason"]
     assert {run[name] for name in ("ttft_p50_ms", "output_tokens_per_s", "e2e_mean_ms")} == {None}
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"was_cancelled": True}, "cancelled before its end"),
+        ({"is_complete": False, "incomplete_reason": "stalled"}, "did not finish: stalled"),
+    ],
+)
+def test_a_run_that_did_not_end_is_unusable_and_can_be_read(
+    tmp_path: Path, changed: Document, reason: str
+) -> None:
+    run = run_of(parsed(written(tmp_path, "a.json", aiperf(**changed)), "aiperf"))
+    assert (run["status"], run["ttft_p50_ms"]) == ("unusable", 787.0)
+    assert reason in run["reason"]
 
 
 def test_answers_that_came_whole_have_no_times_of_tokens(tmp_path: Path) -> None:

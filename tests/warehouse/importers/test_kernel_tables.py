@@ -114,6 +114,16 @@ def test_the_unit_may_stand_in_the_column_and_other_columns_are_the_cell(tmp_pat
     assert rows[0]["conditions_json"] != rows[1]["conditions_json"]
 
 
+def test_a_given_unit_is_for_the_lines_that_have_none(tmp_path: Path) -> None:
+    result = parsed(written(tmp_path, "u.csv", UNITS), "units-csv", unit="ms")
+    assert {row["contestant"]: row["value"] for row in points(result)}["unknown"] == pytest.approx(290.0)
+    assert result.notes == []
+    table = "cell,framework,latency_ms\nA,vllm,1.0\n"
+    result = parsed(written(tmp_path, "w.csv", table), "units-csv", unit="s")
+    assert [row["value"] for row in points(result)] == [1000.0]
+    assert result.notes[0].startswith("--unit changes nothing")
+
+
 def test_two_metrics_with_one_unit_are_two_cells(tmp_path: Path) -> None:
     table = "cell,framework,value,unit,metric\nA,vllm,1,ms,ttft\nA,vllm,2,ms,e2e\n"
     rows = points(parsed(written(tmp_path, "m.csv", table), "units-csv"))
@@ -183,7 +193,7 @@ def test_a_row_without_its_shape_is_refused_and_one_without_a_latency_is_null(tm
     result = parsed(path, "aiconfigurator")
     (row,) = points(result)
     assert (row["value"], row["reason"]) == (None, "nan")
-    assert refusals(result) == {"row 1": "it has no topk that names or counts something"}
+    assert refusals(result) == {"row 1": "topk is None"}
 
 
 def test_text_types_of_older_tables_are_the_same_cells(tmp_path: Path) -> None:
