@@ -115,6 +115,10 @@ class Search:
                 return config
         return self.default
 
+    def untried(self, candidates: Iterable[Config]) -> list[Config]:
+        """Those of ``candidates`` that were not tried yet."""
+        return [config for config in candidates if not self._tried(config)]
+
     def best(self) -> Config:
         """The best so far; the default where nothing beats it."""
         ranked = self.ranked()

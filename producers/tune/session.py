@@ -27,8 +27,6 @@ from producers.tune.search import Config, Outcome, Search, Trial, key
 _POLL_S = 0.05
 # Of a problem's time, the first pass; the rest is for the second and the comparison.
 _FIRST_SHARE = 0.6
-# Cores that compiling leaves to the processes that time.
-_OTHER_CORES = 2
 
 
 @dataclass
@@ -76,7 +74,8 @@ class Tuning:
     def plan(self, problems: Sequence[Problem]) -> None:
         """Ask for the candidates of every problem that is not done, and have them compiled."""
         contestants = len({problem.contestant for problem in problems})
-        at_a_time = max(1, ((os.cpu_count() or 1) - _OTHER_CORES) // max(1, contestants))
+        # Somewhat more than there are cores, for one compiler ends before another; they give way to who times.
+        at_a_time = max(1, (os.cpu_count() or 1) // max(1, min(2, contestants)))
         for problem in problems:
             self.check()
             if self.journal.chosen(problem) is not None:
@@ -137,7 +136,8 @@ class Tuning:
         try:
             if is_first:
                 search.screen(self._ready(problem, task.candidates, until))
-                task.candidates = self._prepare_neighbours(problem, search.best())
+                left = search.untried(task.candidates)  # not compiled in time, or no time
+                task.candidates = [*self._prepare_neighbours(problem, search.best()), *left]
             else:
                 search.refine(self._ready(problem, task.candidates, until))
                 chosen = search.confirm()

@@ -54,7 +54,7 @@ class TuneWorker(Worker):
         self._tunable: Tunable | None = None
         self._pool: Pool | None = None  # a process that took another's place compiles at its launches
         self._jobs: dict[tuple[str, str], list[str]] = {}  # (cell_id, config) -> job ids
-        self._blank: tuple[tuple[Any, ...], Inputs] | None = None
+        self._blank: dict[tuple[Any, ...], Inputs] = {}
         self._cases: dict[str, Case] = {}
         self._timers: OrderedDict[tuple[str, str], Timer] = OrderedDict()
 
@@ -128,7 +128,6 @@ class TuneWorker(Worker):
         if not self._weights:
             raise Failure("worker-garbage", "asked to enter before load")
         self.release(request)
-        self._blank = None
         received = {}
         for each in request["cells"]:
             cell, tensors = Cell.from_message(each["cell"]), load(Path(each["folder"]), self.device)
@@ -217,13 +216,17 @@ class TuneWorker(Worker):
     def _blank_inputs(self, cell: Cell) -> Inputs:
         """Inputs of the cell's layout with valid ids and anything else, for launches without kernels.
 
-        The weights of a precision are kept: what is compiled depends on types, strides and alignment.
+        What is compiled depends on types, strides and alignment. The weights of one shape are kept: an engine
+        may remember things by their address.
         """
-        shape = (cell.experts, cell.hidden, cell.intermediate, cell.precision)
-        if self._blank is None or self._blank[0] != shape:
-            self._blank = None
-            self._blank = shape, self._blank_of(cell)
-        weights = self._blank[1]
+        shape = (cell.experts, cell.hidden, cell.intermediate)
+        key = (*shape, weight_family(cell.precision))
+        if key not in self._blank:
+            self._blank = {
+                known: blank for known, blank in self._blank.items() if known[: len(shape)] == shape
+            }
+            self._blank[key] = self._blank_of(cell)
+        weights = self._blank[key]
         slots = torch.arange(cell.tokens * cell.top_k, dtype=torch.int32, device=self.device)
         return Inputs(
             x=torch.zeros(cell.tokens, cell.hidden, dtype=weights.x.dtype, device=self.device),
@@ -244,7 +247,7 @@ class TuneWorker(Worker):
         def scale(channels: int) -> torch.Tensor | None:
             return torch.zeros(experts, channels, device=self.device) if int8 else None
 
-        nothing = torch.zeros(0, dtype=dtype, device=self.device)
+        nothing = torch.zeros(0, dtype=dtype, device=self.device)  # of x's type; tokens come later
         return Inputs(
             x=nothing,
             w13=torch.zeros(experts, 2 * intermediate, hidden, dtype=wide, device=self.device),

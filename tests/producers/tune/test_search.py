@@ -128,6 +128,13 @@ def test_a_refused_default_leaves_the_others_comparable() -> None:
     assert found.confirm() == {"tile": 2}
 
 
+def test_what_there_was_no_time_for_is_known() -> None:
+    left = iter([True, False])
+    found = search(Device(even(100, 90, 80)), may_go_on=lambda: next(left, False))
+    found.screen(tiles(1, 2))
+    assert found.untried(tiles(1, 2)) == tiles(2)
+
+
 def test_an_interrupted_search_tries_nothing_twice() -> None:
     device = Device(even(100, 90, 80))
     first = search(device)

@@ -8,11 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import torch
 
 from producers.errors import PeerError
 from producers.process import Peer
+from producers.tensors import load
+from producers.tune.worker import TuneWorker
 from tests.producers.peers import HERE, TIMEOUT_S, TOLERANCE, draw, small_cell, start
 
+CPU = torch.device("cpu")
 EXAMPLE = "producers.contestants.example:Example"
 
 
@@ -109,6 +113,30 @@ def test_wrong_outputs_and_written_inputs_are_seen(folder: Path, drawn: list) ->
     spoiled = worker.request("leave", TIMEOUT_S)["outcomes"]
     assert {each["reason_code"] for each in spoiled.values()} == {"input-modified"}
     worker.close()
+
+
+def test_blank_inputs_have_the_layout_of_those_that_are_drawn(drawn: list) -> None:
+    worker, each = TuneWorker(), drawn[0]
+    blank = worker._blank_inputs(each.cell).named()
+    loaded = {
+        name: t
+        for folder in (each.weights, each.answer)
+        for name, t in load(Path(folder["folder"]), CPU).items()
+    }
+    loaded.pop("reference")
+    assert {n: (t.shape, t.dtype, t.stride()) for n, t in blank.items()} == {
+        n: (t.shape, t.dtype, t.stride()) for n, t in loaded.items()
+    }
+    ids = blank["topk_ids"]
+    assert bool(((ids >= 0) & (ids < each.cell.experts)).all())
+    int8 = worker._blank_inputs(small_cell("int8_w8a8"))
+    assert (int8.w13.dtype, int8.w2.dtype, int8.x.dtype) == (torch.int8, torch.int8, torch.bfloat16)
+    assert int8.w13_scale is not None
+    assert int8.w13_scale.shape == int8.w13.shape[:2]
+    # An engine may remember a weight by its address: the same ones come again.
+    again = worker._blank_inputs(small_cell("int8_w8a16", tokens=1))
+    assert again.w13 is int8.w13
+    assert worker._blank_inputs(each.cell).w13 is blank["w13"]
 
 
 def test_tables_keep_what_is_there_of_other_cells(worker: Peer, tmp_path: Path) -> None:
