@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warehouse.cost import cost_command
 from warehouse.importers.command import import_command
 from warehouse.options import FINDINGS, OK, PARTIAL, Db, Lakes, finish, place
 from warehouse.transfer import import_lake_command, pack_command
@@ -108,6 +109,7 @@ def status_command(lake: Lakes = None) -> None:
 app.command("pack")(pack_command)
 app.command("import-lake")(import_lake_command)
 app.command("import")(import_command)
+app.command("cost")(cost_command)
 
 
 def _name(unreadable: Iterable[LakeFile]) -> None:

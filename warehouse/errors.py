@@ -6,6 +6,7 @@ WarehouseError
 |-- NoLakeError        there is no lake at the place that was named
 |-- LockedError        another process holds the database open for writing
 |-- ConflictError      one identity with two different values
+|-- CostError          an amount of money that says too little, or too much
 `-- BuildError         the lake is fine and the warehouse could still not be built
 
 Commands print the sentence and end with the error's ``exit_code``.
@@ -40,6 +41,10 @@ class ConflictError(WarehouseError):
     """The same identity stands in two places with different values."""
 
     exit_code = 1
+
+
+class CostError(WarehouseError):
+    """An amount of money lacks what makes it a bill or a rate, or names no run."""
 
 
 class BuildError(WarehouseError):
