@@ -60,8 +60,7 @@ _COMMON = re.compile(
 
 _PLACES = {
     "gate": "SELECT DISTINCT model, device FROM gate_runs",
-    "decode": "SELECT DISTINCT coalesce(d.model, 'unknown'), coalesce(s.device, 'unknown') "
-    "FROM decode_steps d LEFT JOIN run_status s ON s.run_id = d.run_id",
+    "decode": "SELECT DISTINCT model, device FROM decode_runs",
     "serving": "SELECT DISTINCT model, device FROM serving_entrants WHERE evidence = 'measured'",
 }
 

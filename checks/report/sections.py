@@ -48,22 +48,24 @@ DRIFT = """
     FROM gate_layer_drift d JOIN gate_runs r USING (run_id)
     WHERE r.speaks ORDER BY d.run_id, d.config, d.layer
 """
-# A repeat's rate is that of its median step; the least and the greatest of the repeats stand beside their median.
 DECODE = """
-    WITH repeats AS (
-        SELECT run_id, config, repeat, any_value(model) AS model, any_value(precision) AS precision,
-            any_value(graph) AS graph, count(*) AS steps, 1e6 / median(time_us) AS tokens_per_s
-        FROM decode_steps GROUP BY run_id, config, repeat
+    WITH ends AS (
+        SELECT run_id, config, min(tokens_per_s) AS least_tokens_per_s, max(tokens_per_s) AS most_tokens_per_s
+        FROM decode_repeats GROUP BY run_id, config
     )
-    SELECT d.run_id, s.device, any_value(d.model) AS model, d.config, any_value(d.precision) AS precision,
-        any_value(d.graph) AS graph, count(*) AS repeats, sum(d.steps)::BIGINT AS steps,
-        median(d.tokens_per_s) AS tokens_per_s, min(d.tokens_per_s) AS least_tokens_per_s,
-        max(d.tokens_per_s) AS most_tokens_per_s
-    FROM repeats d LEFT JOIN run_status s USING (run_id)
-    GROUP BY d.run_id, s.device, d.config ORDER BY d.run_id, tokens_per_s DESC
+    SELECT d.run_id, d.device, d.model, d.config, d.status, d.experts, d.layers, d.precision, d.graph, d.repeats,
+        d.steps, d.tokens_per_s, e.least_tokens_per_s, e.most_tokens_per_s, d.speedup_vs_stock,
+        d.fraction_of_memory_floor, d.positions, d.disagreements, d.largest_gap_logits,
+        concat_ws(': ', d.reason_code, d.detail) AS reason
+    FROM decode_rates d
+    JOIN decode_runs r USING (run_id)
+    LEFT JOIN ends e ON e.run_id = d.run_id AND e.config = d.config
+    WHERE r.speaks ORDER BY d.device, d.model, d.tokens_per_s DESC NULLS LAST, d.config
 """
 DECODE_COLUMNS = (
-    "config", "precision", "graph", "repeats", "steps", "tokens_per_s", "least_tokens_per_s", "most_tokens_per_s",
+    "config", "status", "experts", "layers", "precision", "graph", "repeats", "steps", "tokens_per_s",
+    "least_tokens_per_s", "most_tokens_per_s", "speedup_vs_stock", "fraction_of_memory_floor", "positions",
+    "disagreements", "largest_gap_logits", "reason",
 )  # fmt: skip
 SERVING = """
     SELECT evidence, device, model, max_concurrency, request_rate, metric, outcome, coalesce(leader, faster) AS ahead,
@@ -130,10 +132,11 @@ class Gate:
 
 @dataclass(frozen=True)
 class Decode:
-    """One run of decode steps."""
+    """The run of decode that speaks for one device and model."""
 
     run_id: str
     place: str
+    verdict: str
     note: str
     configs: list[Row]
 
@@ -171,7 +174,13 @@ def gather(con: duckdb.DuckDBPyConnection) -> Sections:
         gates=_gates(con, [r for r in runs if r["speaks"]]),
         gate_runs=runs,
         decodes=[
-            Decode(run, _place(found[0], "device", "model"), _note(found[0]), found)
+            Decode(
+                run,
+                f"{found[0]['device']}, {found[0]['model']}",
+                decode_verdict(found),
+                _note(found[0]),
+                found,
+            )
             for run, found in _by_run(rows(con, DECODE)).items()
         ],
         served=_served(rows(con, SERVING), rows(con, ENTRANTS)),
@@ -197,6 +206,18 @@ def _in_order(found: list[Row], configs: list[Row]) -> list[Row]:
     """Return rows in the order of the table of configurations; those of one keep theirs (bins, layers)."""
     order = {c["config"]: place for place, c in enumerate(configs)}
     return sorted(found, key=lambda row: order[row["config"]])
+
+
+def decode_verdict(configs: list[Row]) -> str:
+    """Return the quickest configuration and its ratio to the stock model's, and what was not timed."""
+    timed = [c for c in configs if c["tokens_per_s"] is not None]
+    others = [f"{c['config']} is {c['status']}" for c in configs if c["tokens_per_s"] is None]
+    if not timed:
+        return "No configuration was timed."
+    best = max(timed, key=lambda c: c["tokens_per_s"])
+    ratio = f", {best['speedup_vs_stock']:.2f}x the stock model's rate" if best["speedup_vs_stock"] else ""
+    said = f"{best['config']} has the highest median rate, {best['tokens_per_s']:.4g} tokens/s{ratio}."
+    return f"{said} {', '.join(others)}." if others else said
 
 
 def _served(outcomes: list[Row], entrants: list[Row]) -> list[Served]:
@@ -228,10 +249,6 @@ def serving_verdict(outcomes: list[Row]) -> str:
         return "Nothing is known of the throughput."
     said = ", ".join(f"{what} at {count} of {len(loads)} loads" for what, count in counts.most_common())
     return f"Output tokens a second: {said}."
-
-
-def _place(row: Row, *columns: str) -> str:
-    return ", ".join(str(row[c] or f"unknown {c}") for c in columns)
 
 
 def _note(row: Row) -> str:

@@ -38,60 +38,39 @@ CREATE MACRO positions(configuration, model_name := NULL, device_name := NULL) A
     FROM claim_gate(configuration, the_model := model_name, the_device := device_name) g
 );
 
--- Decode inside a model at concurrency 1. A row is a repeat: the rate of its median step. A configuration that was
--- refused in a run, its tokens being others than the stock model's, has no rate there.
+-- Decode inside a model at concurrency 1: the run that speaks. A row is a repeat of a configuration that was checked and
+-- timed; one whose tokens are others than the stock model's was refused and has no rate.
 
 CREATE MACRO claim_decode(the_model := NULL, the_device := NULL) AS TABLE
-    SELECT d.run_id, d.config, d.repeat, 1e6 / median(d.time_us) AS rate
-    FROM decode_steps d
-    LEFT JOIN run_status s ON s.run_id = d.run_id
-    WHERE coalesce(d.model, 'unknown')
-            = claim_only(the_model, (SELECT list(DISTINCT coalesce(n.model, 'unknown')) FROM decode_steps n))
-        AND coalesce(s.device, 'unknown') = claim_only(the_device, (
-            SELECT list(DISTINCT coalesce(t.device, 'unknown'))
-            FROM decode_steps n LEFT JOIN run_status t ON t.run_id = n.run_id
-        ))
-        AND NOT EXISTS (
-            SELECT 1 FROM decode_configs c
-            WHERE c.run_id = d.run_id AND c.config = d.config AND c.status = 'refused'
-        )
-    GROUP BY d.run_id, d.config, d.repeat;
+    SELECT p.config, p.repeat, p.tokens_per_s AS rate, coalesce(a.min_repeats, 3) AS enough
+    FROM decode_repeats p
+    JOIN decode_attempts a ON a.run_id = p.run_id AND a.config = p.config
+    JOIN decode_runs r ON r.run_id = p.run_id
+    WHERE r.speaks AND a.status = 'timed'
+        AND r.model = claim_only(the_model, (SELECT list(DISTINCT n.model) FROM decode_runs n))
+        AND r.device = claim_only(the_device, (SELECT list(DISTINCT n.device) FROM decode_runs n));
 
 CREATE MACRO decode_tokens_per_second(the_config, model_name := NULL, device_name := NULL) AS (
-    SELECT median(d.rate)
-    FROM claim_decode(the_model := model_name, the_device := device_name) d
-    WHERE d.config = the_config AND d.run_id = (
-        SELECT max(n.run_id) FROM claim_decode(the_model := model_name, the_device := device_name) n
-        WHERE n.config = the_config
-    )
+    SELECT median(d.rate) FROM claim_decode(the_model := model_name, the_device := device_name) d
+    WHERE d.config = the_config
 );
 
--- Only two configurations of one run meet: the newest run that has both.
-CREATE MACRO claim_decode_pair(the_config, the_rival, the_model := NULL, the_device := NULL) AS TABLE
-    SELECT
-        median(d.rate) FILTER (WHERE d.config = the_config) AS rate,
-        median(d.rate) FILTER (WHERE d.config = the_rival) AS rival_rate,
-        min(d.rate) FILTER (WHERE d.config = the_config) AS least,
-        max(d.rate) FILTER (WHERE d.config = the_rival) AS rival_most,
-        least(count(*) FILTER (WHERE d.config = the_config), count(*) FILTER (WHERE d.config = the_rival)) AS repeats
-    FROM claim_decode(the_model := the_model, the_device := the_device) d
-    WHERE d.run_id = (
-        SELECT max(a.run_id)
-        FROM claim_decode(the_model := the_model, the_device := the_device) a
-        JOIN claim_decode(the_model := the_model, the_device := the_device) b
-            ON b.run_id = a.run_id AND b.config = the_rival
-        WHERE a.config = the_config
-    );
-
+-- The median over the ratios of equal repeats, as decode_rates has it over the stock model.
 CREATE MACRO decode_speedup(the_config, the_rival, model_name := NULL, device_name := NULL) AS (
-    SELECT max(p.rate / p.rival_rate)
-    FROM claim_decode_pair(the_config, the_rival, the_model := model_name, the_device := device_name) p
+    SELECT median(d.rate / o.rate)
+    FROM claim_decode(the_model := model_name, the_device := device_name) d
+    JOIN claim_decode(the_model := model_name, the_device := device_name) o ON o.repeat = d.repeat
+    WHERE d.config = the_config AND o.config = the_rival
 );
 
--- Every repeat of the first is quicker than every repeat of the second, over at least three repeats of each.
+-- Every repeat of the first is quicker than every repeat of the second, over as many of each as the policy asks for.
 CREATE MACRO decode_beats(the_config, the_rival, model_name := NULL, device_name := NULL) AS (
-    SELECT CASE WHEN max(p.repeats) >= 3 THEN bool_and(p.least > p.rival_most) END
-    FROM claim_decode_pair(the_config, the_rival, the_model := model_name, the_device := device_name) p
+    SELECT CASE
+        WHEN least(count(*) FILTER (WHERE d.config = the_config), count(*) FILTER (WHERE d.config = the_rival))
+            >= max(d.enough)
+            THEN min(d.rate) FILTER (WHERE d.config = the_config) > max(d.rate) FILTER (WHERE d.config = the_rival)
+    END
+    FROM claim_decode(the_model := model_name, the_device := device_name) d
 );
 
 -- Served engines, measured, at one concurrency: the median over repeats. NULL where the engine was served in several

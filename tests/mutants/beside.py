@@ -127,8 +127,8 @@ class BesideOracle:
         gate, steps, served = table("gate_positions"), table("decode_steps"), table("serving_runs")
         self.positions = gate.groupby("config")["agree"].count().to_dict()
         self.agreement = (100 * gate.groupby("config")["agree"].mean()).to_dict()
-        medians = 1e6 / steps.groupby(["config", "repeat"])["time_us"].median()
-        self.rates = {config: list(medians[config]) for config in DECODE}
+        rates = 1e6 / steps.groupby(["config", "repeat"])["time_us"].mean()
+        self.rates = {config: list(rates[config]) for config in DECODE}
         self.served = {
             (engine, load, metric): list(group[metric])
             for (engine, load), group in served.groupby(["engine", "max_concurrency"])

@@ -9,7 +9,7 @@ import pytest
 
 from checks.gate import GateResult
 from checks.report import compose
-from checks.report.sections import gate_verdict, serving_verdict
+from checks.report.sections import decode_verdict, gate_verdict, serving_verdict
 from checks.session import Session
 from tests.checks.conftest import CELLS, ENTRANTS, write_race
 from tests.evidence import write_decode, write_gate, write_points, write_price, write_serving
@@ -107,9 +107,11 @@ def test_the_histogram_of_gaps_counts_each_position_once(html: str) -> None:
     assert "<title>stock_bf16_vs_float32</title>" in charts[1]
 
 
-def test_decode_prints_the_median_of_the_repeats_and_their_range(html: str) -> None:
+def test_decode_prints_the_median_of_the_repeats_and_their_range(report: dict[str, str], html: str) -> None:
+    verdict = "dispatch_graph_bf16 has the highest median rate, 792.1 tokens/s, 3.20x the stock model's rate."
+    assert f"- **In-model decode, Test GPU, tiny**: {verdict}" in report["report.md"]
     shown = cells(section(html, "decode"), "dispatch_graph_bf16")
-    assert [c for c in shown if "." in c or c == "800"] == ["792.1", "784.3", "800"]  # 800 / 1.01, / 1.02
+    assert shown[7:11] == ["792.1", "784.3", "800", "3.2"]  # 800 / 1.01, / 1.02
     assert ">dispatch_graph_bf16 (graph)<" in html
 
 
@@ -183,3 +185,10 @@ def test_the_gates_verdict_in_words(verdicts: list[str], words: str) -> None:
         for i, v in enumerate(verdicts)
     ]
     assert gate_verdict([control, *candidates]) == words
+
+
+def test_decodes_verdict_names_what_was_not_timed() -> None:
+    refused = {"config": "a", "status": "refused", "tokens_per_s": None, "speedup_vs_stock": None}
+    timed = {"config": "b", "status": "timed", "tokens_per_s": 100.0, "speedup_vs_stock": None}
+    assert decode_verdict([refused]) == "No configuration was timed."
+    assert decode_verdict([timed, refused]) == "b has the highest median rate, 100 tokens/s. a is refused."
