@@ -386,8 +386,8 @@ TABLES: dict[str, Table] = {
             "layer": TEXT,  # module name of the layer's experts
             "expert": INT,
             "tokens": INT,
-            "relative_error": REAL,  # |out - stock| / |stock|, Frobenius
-            "gain": REAL,  # <out, stock> / <stock, stock>: what the expert multiplies the stock output by
+            "relative_error": REAL,  # |out - stock| / |stock| of each token, root mean square over tokens
+            "gain": REAL,  # <out, stock> / <stock, stock> of each token, median over tokens: 1 where nothing is scaled
         },
         identity=("run_id", "config", "attempt", "layer", "expert"),
         required=("relative_error", "gain"),

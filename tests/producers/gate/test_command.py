@@ -48,7 +48,7 @@ def test_the_plan_is_printed_and_nothing_is_started(
 ) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     lake = tmp_path / "lake"
-    assert main(["--dry-run", "--lake", str(lake), "--positions", "1040", "--config", "auto_bf16"]) == 0
+    assert main(["--dry-run", "--lake", str(lake), "--positions", "1040", "--context", "259"]) == 0
     shown = capsys.readouterr().out
     assert "upcycled-smollm2, 1295 positions in 5 windows of 259 tokens" in shown
     assert "stock_vs_stock, against stock_bf16" in shown  # the control is never left out

@@ -81,3 +81,11 @@ def test_an_expert_is_judged_by_its_error_and_its_gain() -> None:
     assert noisy == {"relative_error": 1.0, "gain": 0.0}
     with pytest.raises(Failure, match="an expert gave NaN"):
         judge(stock, candidate * math.nan)
+
+
+def test_one_token_of_a_hundred_times_the_size_does_not_judge_an_expert_alone() -> None:
+    stock = torch.tensor([[[1000.0, 0.0], [0.0, 1.0], [1.0, 0.0]]])
+    candidate = torch.tensor([[[1300.0, 0.0], [0.0, 1.1], [1.1, 0.0]]])
+    (found,) = judge(stock, candidate)
+    assert found["gain"] == pytest.approx(1.1)
+    assert found["relative_error"] == pytest.approx(((0.3**2 + 2 * 0.1**2) / 3) ** 0.5)
