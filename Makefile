@@ -61,7 +61,8 @@ bench: $(READY)
 install: $(READY)
 
 serve: $(SERVE)
-	$(BIN)/python -m producers.serve --model $(SERVED) --weights trained
+	$(BIN)/python -m producers.serve --model $(SERVED) --weights trained --requests 4 \
+		--input-tokens 16 --output-tokens 8
 	$(BIN)/duckdb -readonly warehouse.db < queries/serving.sql
 
 $(READY): pyproject.toml producers/serve/client.txt
