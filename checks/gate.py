@@ -8,7 +8,7 @@ listed: a false statement stays false whatever else is unknown.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -18,7 +18,7 @@ from checks.model import Rule, RuleResult, Severity, Status, Suite, worst
 from checks.suites import SUITES
 
 # The evidence that a report can rest on; with none of it in the lake, the race suite says so.
-EVIDENCE = ("race", "gate", "decode", "serving", "points")
+EVIDENCE = ("race", "gate", "decode", "serving", "points", "imports")
 EXIT_CODES = {Status.HOLDS: 0, Status.FALSE: 1, Status.UNJUDGED: 3}
 
 
@@ -88,7 +88,8 @@ def choose(
 
     Suites that are asked for by name always run. Otherwise integrity always does, the others where one of
     their tables has rows, and race as well where no suite would look at any evidence; those ``without``
-    are left out.
+    are left out. A rule with tables of its own applies where one of them has rows: a lake of imported files
+    alone has no run that could be registered.
 
     Raises:
         UnknownSuiteError: a name is no suite.
@@ -99,14 +100,11 @@ def choose(
         raise UnknownSuiteError(f"there is no suite '{unknown[0]}'; the suites are {', '.join(SUITES)}")
     if names:
         return [SUITES[n] for n in SUITES if n in names], []
-    chosen = [
-        s
-        for s in SUITES.values()
-        if s.name not in without and (not s.tables or any(_has_rows(con, t) for t in s.tables))
-    ]
+    chosen = [s for s in SUITES.values() if s.name not in without and _applies(con, s.tables)]
     if not any(s.name in EVIDENCE for s in chosen):
         chosen.insert(1, SUITES["race"])
-    return chosen, [s.name for s in SUITES.values() if s not in chosen]
+    idle = [s.name for s in SUITES.values() if s not in chosen]
+    return [replace(s, rules=tuple(r for r in s.rules if _applies(con, r.tables))) for s in chosen], idle
 
 
 def run(
@@ -128,6 +126,10 @@ def judge_rule(con: duckdb.DuckDBPyConnection, rule: Rule, validate: Validate) -
     except duckdb.Error as error:
         return broken(rule, f"the query broke: {' '.join(str(error).split())[:240]}")
     return judge(rule, frame, validate)
+
+
+def _applies(con: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> bool:
+    return not tables or any(_has_rows(con, table) for table in tables)
 
 
 def _has_rows(con: duckdb.DuckDBPyConnection, table: str) -> bool:

@@ -109,6 +109,7 @@ class Rule:
     ``line`` is a format string over the query's columns. ``on_failure`` is what a row that breaks an
     expectation means: for most rules that something is false; a damaged file means that nothing can be
     judged. ``on_empty`` is what no rows mean: never that the rule holds, except for a list of warnings.
+    ``tables`` are those whose rows make the rule apply, where the rest of its suite applies to more.
     """
 
     id: str
@@ -120,6 +121,7 @@ class Rule:
     on_failure: Status = Status.FALSE
     on_empty: Status = Status.UNJUDGED
     empty: str = "there are no rows to judge"
+    tables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a rule that could pass without looking at anything."""

@@ -5,6 +5,22 @@ from checks.model import Between, OneOf, Rule, Severity, Status, Suite
 # Runs whose word is in the winners table. An older run that was superseded cannot close the gate.
 SPEAKING = "(SELECT DISTINCT run_id FROM winners)"
 
+# What a producer of this package writes: without any of it there is no run to ask about.
+MEASURED = (
+    *(
+        "runs",
+        "samples",
+        "verdicts",
+        "gate_positions",
+        "gate_configs",
+        "decode_steps",
+        "decode_configs",
+        "ceilings",
+    ),
+    "serving_measured",
+)
+RACED = ("samples", "verdicts")
+
 INTEGRITY = Suite(
     "integrity",
     "the lake is readable, consistent, and registered before it was measured",
@@ -56,6 +72,7 @@ INTEGRITY = Suite(
             """,
             (Between("starts", low=1, high=1),),
             "run {run_id} has {starts} start events in the lake",
+            tables=MEASURED,
         ),
         Rule(
             "integrity.samples-have-cell",
@@ -68,6 +85,7 @@ INTEGRITY = Suite(
             """,
             (Between("described", low=1, high=1),),
             "run {run_id}: {cell_id} has {described} rows in cells",
+            tables=RACED,
         ),
         Rule(
             "integrity.samples-have-roster",
@@ -93,6 +111,7 @@ INTEGRITY = Suite(
             """,
             (OneOf("roster", ("listed",)),),
             "run {run_id}: {contestant} ({precision}) is {roster}",
+            tables=RACED,
         ),
         Rule(
             "integrity.samples-have-worker",
@@ -105,6 +124,7 @@ INTEGRITY = Suite(
             """,
             (Between("workers", low=1),),
             "run {run_id}: {contestant} has samples in session {session} and {workers} workers",
+            tables=RACED,
         ),
         Rule(
             "integrity.times-positive",
@@ -117,6 +137,7 @@ INTEGRITY = Suite(
             (Between("not_positive", high=0), Between("samples", low=1)),
             "run {run_id}: {cell_id} {timing_mode} {contestant}: {not_positive} of {samples} times are not "
             "positive",
+            tables=RACED,
         ),
         Rule(
             "integrity.same-inputs",
@@ -133,6 +154,7 @@ INTEGRITY = Suite(
             """,
             (OneOf("equal", (True,)),),
             "run {run_id}: {cell_id} {contestant} received inputs {received}, drawn were {drawn}",
+            tables=RACED,
         ),
         Rule(
             "integrity.policy-registered-first",
@@ -159,6 +181,7 @@ INTEGRITY = Suite(
             """,
             (Between("seconds_before", low=0),),
             "run {run_id}: policy {policy_sha256} registered at {registered_at}, measured from {first_at}",
+            tables=MEASURED,
         ),
         Rule(
             "integrity.roster-registered-first",
@@ -176,6 +199,7 @@ INTEGRITY = Suite(
             """,
             (Between("seconds_before", low=0),),
             "run {run_id}: {contestant} ({precision}) entered the roster at {recorded_at}, judged from {first_at}",
+            tables=RACED,
         ),
         Rule(
             "integrity.policy-unchanged",
@@ -198,6 +222,7 @@ INTEGRITY = Suite(
             """,
             (OneOf("changed", ("nothing",)),),
             "run {run_id} was measured under another policy than today's ({changed}); register a new run",
+            tables=MEASURED,
         ),
         Rule(
             "integrity.identities-unique",
@@ -214,6 +239,7 @@ INTEGRITY = Suite(
             (OneOf("last_event", ("finished",)),),
             "run {run_id} ({producer}) ended with '{last_event}'",
             severity=Severity.WARNING,
+            tables=MEASURED,
         ),
         Rule(
             "integrity.sources-clean",

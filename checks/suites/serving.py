@@ -18,6 +18,7 @@ SERVING = Suite(
             "{serving_id} ({engine}): {requests_completed} completed and {requests_failed} failed of "
             "{requests_asked}",
             empty="no served run was measured and passed",
+            tables=("serving_measured",),
         ),
         Rule(
             "serving.failures-bounded",
@@ -33,6 +34,7 @@ SERVING = Suite(
             "{serving_id} ({engine}): {requests_failed} of {requests_asked} requests failed (share "
             "{failure_share}, at most {bound})",
             empty="no served run was measured and passed",
+            tables=("serving_measured",),
         ),
         Rule(
             "serving.cache-off",
@@ -46,6 +48,7 @@ SERVING = Suite(
             (OneOf("uncontaminated", (True,)),),
             "{serving_id} ({engine}): prefix cache {prefix_cache}, hits {prefix_cache_hits}",
             empty="no served run was measured and passed",
+            tables=("serving_measured",),
         ),
         Rule(
             "serving.refused",

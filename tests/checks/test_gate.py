@@ -42,7 +42,7 @@ def test_warnings_are_listed_apart_from_errors() -> None:
 @pytest.fixture
 def empty() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
-    for name in TABLES:
+    for name in (*TABLES, "imported_files", "serving_measured"):
         con.execute(f'CREATE TABLE "{name}" (x INTEGER)')
     return con
 
@@ -50,7 +50,7 @@ def empty() -> duckdb.DuckDBPyConnection:
 def test_an_empty_lake_is_asked_for_its_race(empty: duckdb.DuckDBPyConnection) -> None:
     chosen, idle = choose(empty, without=("claims",))
     assert [s.name for s in chosen] == ["integrity", "race"]
-    assert idle == ["gate", "decode", "serving", "cost", "points", "claims"]
+    assert idle == ["gate", "decode", "serving", "cost", "points", "imports", "claims"]
 
 
 def test_suites_follow_the_tables_that_have_rows(empty: duckdb.DuckDBPyConnection) -> None:

@@ -58,7 +58,7 @@ def test_honest_imports_hold(honest: Path, validate: Validate, tmp_path: Path) -
         (
             "imports.on-record",
             "UPDATE points SET import_id = 'x'",
-            "7 rows of x come from no import on record",
+            "8 rows of x come from no import on record",
         ),
         ("imports.accounted", "UPDATE imports SET records_in = 9 WHERE format = 'vllm-serve'", "run.json"),
         (
