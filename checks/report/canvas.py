@@ -48,6 +48,16 @@ STYLE: Any = {
 PANEL_WIDTH, PANEL_HEIGHT = 4.4, 2.9  # inches
 
 
+def color_of(place: int) -> str:
+    """Return the colour of the series at ``place``, counted from 0."""
+    return SERIES[place % len(SERIES)]
+
+
+def marker_of(place: int) -> str:
+    """Return its marker: where the colours begin again, each comes with another one."""
+    return MARKERS[(place + place // len(SERIES)) % len(MARKERS)]
+
+
 def gid(name: str) -> str:
     """Return the mark of a series that becomes its ``<title>``."""
     return f"series:{name}"

@@ -10,7 +10,17 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from checks.report.canvas import FAINT, INK, MARKERS, PANEL_HEIGHT, PANEL_WIDTH, SERIES, STYLE, gid, svg_of
+from checks.report.canvas import (
+    FAINT,
+    INK,
+    PANEL_HEIGHT,
+    PANEL_WIDTH,
+    STYLE,
+    color_of,
+    gid,
+    marker_of,
+    svg_of,
+)
 from checks.report.content import Block
 from checks.report.rows import Row
 
@@ -121,7 +131,7 @@ def _series(ax: Axes, block: Block, rows: list[Row], name: str, value: str, low:
             [r[value] for r in mine],
             yerr=[below, above],
             color=_color(block, key),
-            marker=MARKERS[place % len(MARKERS)],
+            marker=marker_of(place),
             markersize=4,
             linewidth=1.3,
             elinewidth=1,
@@ -133,8 +143,8 @@ def _series(ax: Axes, block: Block, rows: list[Row], name: str, value: str, low:
 
 
 def _place(block: Block, contestant: str) -> int:
-    return block.contestants.index(contestant) if contestant in block.contestants else len(SERIES) - 1
+    return block.contestants.index(contestant) if contestant in block.contestants else len(block.contestants)
 
 
 def _color(block: Block, contestant: str) -> str:
-    return SERIES[_place(block, contestant) % len(SERIES)]
+    return color_of(_place(block, contestant))

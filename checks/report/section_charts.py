@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from checks.report.canvas import INK, MARKERS, PANEL_HEIGHT, PANEL_WIDTH, SERIES, STYLE, gid, svg_of
+from checks.report.canvas import INK, PANEL_HEIGHT, PANEL_WIDTH, STYLE, color_of, gid, marker_of, svg_of
 from checks.report.sections import Decode, Gate, Served
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def gaps_chart(gate: Gate) -> str:
         figure = Figure(figsize=(2 * PANEL_WIDTH, 1.6 * down + 0.3))
         axes = figure.subplots(down, across, squeeze=False, sharex=True)
         for ax, (config, found) in zip(axes.flat, by_config, strict=False):
-            color = SERIES[order.index(config) % len(SERIES)] if config in order else SERIES[0]
+            color = color_of(order.index(config))
             for place, row in enumerate(found):
                 (bar,) = ax.bar(
                     row["bin"] * _BIN,
@@ -51,7 +51,8 @@ def gaps_chart(gate: Gate) -> str:
                 ax.axvline(bound, color=INK, linestyle="--", linewidth=1, gid=gid("large gap of the policy"))
             ax.set_xlim(0, edge)
             ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-            ax.set_title(f"{config}: {sum(r['positions'] for r in found)} positions", loc="left")
+            count = sum(r["positions"] for r in found)
+            ax.set_title(f"{config}: {count} position{'' if count == 1 else 's'}", loc="left")
         for ax in list(axes.flat)[len(by_config) :]:
             ax.set_axis_off()
         figure.supxlabel("gap of the stock model's logits", fontsize=9)
@@ -87,7 +88,7 @@ def decode_chart(decode: Decode) -> str:
         ax = figure.add_subplot()
         for place, row in enumerate(timed):
             value, low, high = row["tokens_per_s"], row["least_tokens_per_s"], row["most_tokens_per_s"]
-            ax.barh(place, value, 0.62, color=SERIES[1 if row["graph"] else 0], gid=gid(str(row["config"])))
+            ax.barh(place, value, 0.62, color=color_of(1 if row["graph"] else 0), gid=gid(str(row["config"])))
             ax.plot([low, high], [place, place], color=INK, linewidth=1.5, marker="|", markersize=7)
         ax.set_yticks(range(len(timed)), [f"{r['config']}{' (graph)' if r['graph'] else ''}" for r in timed])
         ax.set_ylim(len(timed) - 0.5, -0.5)
@@ -109,7 +110,7 @@ def serving_chart(served: Served) -> str:
             ends = [(r["least_tokens_per_s"], r["most_tokens_per_s"]) for r in found]
             for x, (low, high) in zip(at, ends, strict=True):
                 if low is not None:
-                    ax.plot([x, x], [low, high], color=SERIES[place % len(SERIES)])
+                    ax.plot([x, x], [low, high], color=color_of(place))
         ticks = sorted({r["max_concurrency"] for r in loads})
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
@@ -132,8 +133,8 @@ def _line(ax: Axes, place: int, name: str, x: Sequence[float], y: Sequence[float
     ax.plot(
         x,
         y,
-        color=SERIES[place % len(SERIES)],
-        marker=MARKERS[place % len(MARKERS)],
+        color=color_of(place),
+        marker=marker_of(place),
         markersize=4,
         linewidth=1.3,
         label=name,

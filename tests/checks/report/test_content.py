@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checks.report.canvas import color_of, marker_of
 from checks.report.content import matrix, square, subject, verdict
 
 
@@ -85,3 +86,8 @@ def test_every_outcome_is_readable_without_colour(made: dict[str, Any], text: st
 def test_the_speedups_are_the_librarys_or_the_leaders() -> None:
     assert subject([row()], ["dispatch", "vllm"]) == "dispatch"
     assert subject([row(), row(winner="sglang"), row()], ["sglang", "vllm"]) == "vllm"
+
+
+def test_no_two_of_sixteen_series_look_alike() -> None:
+    looks = {(color_of(place), marker_of(place)) for place in range(16)}
+    assert len(looks) == 16
