@@ -26,6 +26,7 @@ class Crew:
         launch: starts the process of an entrant; may raise PeerError.
         timeout_s: longest wait for one answer.
         on_hello: called with every answer to hello; raises PeerError to reject that worker.
+        restarts: how often a fallen worker is replaced.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class Crew:
         launch: Callable[[Entrant], Peer],
         timeout_s: float,
         on_hello: Callable[[Entrant, Reply], None],
+        restarts: int = RESTARTS_PER_SESSION,
     ) -> None:
         self._entrants = entrants
         self._launch = launch
         self._timeout_s = timeout_s
         self._on_hello = on_hello
         self._peers: dict[str, Peer] = {}
+        self._most_restarts = restarts
         self._restarts = dict.fromkeys(entrants, 0)
         self._weights: dict[str, str] = {}  # name -> folder that it loaded
         # Why somebody has no worker: (stage, failure).
@@ -80,7 +83,7 @@ class Crew:
     def ready(self, names: Iterable[str], folder: str, precision: str) -> list[str]:
         """Those of ``names`` who have a worker with these weights; fallen ones are started again first.
 
-        A worker is replaced at most twice in a session; one that is not installed is not tried again.
+        A worker is replaced a few times in a session; one that is not installed is not tried again.
         """
         names = list(names)
         again = []
@@ -88,7 +91,7 @@ class Crew:
             if name not in self.missing:
                 continue
             _, failure = self.missing[name]
-            if failure.reason_code != "not-installed" and self._restarts[name] < RESTARTS_PER_SESSION:
+            if failure.reason_code != "not-installed" and self._restarts[name] < self._most_restarts:
                 self._restarts[name] += 1
                 again.append(name)
         self.start(again)

@@ -49,6 +49,8 @@ _CANNOT_WRITE = 1
 _TIMEOUT_S = 600.0
 _BUDGET_S = 300.0
 _CANDIDATES = 24
+# A search tries what nobody ran before: more of it brings a process down than in a race.
+_RESTARTS = 20
 _OPTIONS = (
     "workload", "precision", "routing", "tokens", "cells", "seed", "interpreter", "import-path", "lake",
     "device-index", "busy-ok", "keep-scratch", "worker-timeout",
@@ -181,6 +183,7 @@ def _search(
         lambda entrant: scratch.tuner(entrant, budget.check_signal),
         timeout_s,
         greeted,
+        _RESTARTS,
     )
     mode = "graph" if environment.device.is_cuda else "eager"
     tuning = Tuning(

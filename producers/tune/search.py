@@ -165,7 +165,8 @@ class Search:
 
     def _try(self, stage: str, config: Config, samples: int) -> None:
         outcomes = self.measure(config, samples)
-        self.trials.append(Trial(len(self.trials), stage, config, outcomes))
+        number = 1 + max((trial.number for trial in self.trials), default=-1)
+        self.trials.append(Trial(number, stage, config, outcomes))
 
     def _tried(self, config: Config) -> bool:
         return any(key(trial.config) == key(config) for trial in self.trials)

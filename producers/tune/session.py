@@ -69,23 +69,25 @@ class Tuning:
     refused: dict[Problem, PeerError] = field(default_factory=dict)
     _deadline: float = 0.0
     _steps_left: float = 0.0
-    _entered: dict[str, Problem] = field(default_factory=dict)
+    _at_a_time: int = 1
 
     def plan(self, problems: Sequence[Problem]) -> None:
         """Ask for the candidates of every problem that is not done, and have them compiled."""
         contestants = len({problem.contestant for problem in problems})
         # Somewhat more than there are cores, for one compiler ends before another; they give way to who times.
-        at_a_time = max(1, (os.cpu_count() or 1) // max(1, min(2, contestants)))
+        self._at_a_time = max(1, (os.cpu_count() or 1) // max(1, min(2, contestants)))
         for problem in problems:
             self.check()
-            if self.journal.chosen(problem) is not None:
-                continue
             cell = problem.cells[0].row()
+            chosen = self.journal.chosen(problem)
             try:
+                if chosen is not None:
+                    self._write_tables(problem, chosen)  # the last thing that a kill may have prevented
+                    continue
                 said = self._ask(problem, "candidates", cell=cell)
                 texts = [str(text) for text in said["candidates"][: self.limit]]
                 wanted = [said["default"], *texts]
-                self._ask(problem, "compile", cell=cell, configs=wanted, urgent=False, at_a_time=at_a_time)
+                self._compile(problem, wanted, urgent=False)
             except PeerError as error:
                 self._refuse(problem, error)
                 continue
@@ -161,7 +163,7 @@ class Tuning:
                 f"{problem.label}: {len(search.trials)} trials, {search.score(chosen):.3f} of the default's time "
                 f"with {key(chosen)}"
             )
-            self._write_tables(problem, chosen)
+            self._save(problem, chosen)
 
     def _record(self, task: Task, trials: Sequence[Trial], chosen: Config) -> None:
         self.journal.append(task.problem, trials, default=task.default, chosen=chosen)
@@ -197,11 +199,16 @@ class Tuning:
         try:
             said = self._ask(problem, "neighbours", cell=cell, config=key(best))
             texts = [str(text) for text in said["candidates"][: max(1, self.limit // 2)]]
-            self._ask(problem, "compile", cell=cell, configs=texts, urgent=True, at_a_time=1)
+            self._compile(problem, texts, urgent=True)
         except PeerError as error:
             self.note(f"no second pass for {problem.label}: {error}")
             return []
         return [_config(text) for text in texts]
+
+    def _compile(self, problem: Problem, texts: Sequence[str], *, urgent: bool) -> None:
+        cell = problem.cells[0].row()
+        fields = {"cell": cell, "configs": texts, "urgent": urgent, "at_a_time": self._at_a_time}
+        self._ask(problem, "compile", **fields)
 
     def _trial(self, problem: Problem, config: Config, samples: int, drawn: Drawn) -> Mapping[str, Outcome]:
         """A worker's word on a configuration; a worker that it brings down is replaced."""
@@ -243,19 +250,22 @@ class Tuning:
         spoiled = self._ask(problem, "leave")["outcomes"]
         return _outcome(next(iter(spoiled.values()))) if spoiled else None
 
-    def _write_tables(self, problem: Problem, chosen: Config) -> None:
-        cell = problem.cells[0].row()
+    def _save(self, problem: Problem, chosen: Config) -> None:
+        """Write tables.
+
+        Raises:
+            RefusedError: they cannot be written, so nothing further is searched for them.
+        """
         try:
-            said = self._ask(
-                problem, "tables", folder=str((self.out / problem.contestant).resolve()),
-                chosen=[{"cell": cell, "config": key(chosen)}],
-            )  # fmt: skip
+            self._write_tables(problem, chosen)
         except PeerError as error:
-            raise RefusedError(
-                f"The table of {problem.contestant} cannot be written: {error.detail}."
-            ) from error
-        for name in said["files"]:
-            self.note(f"  in {Path(name).name}")
+            sentence = f"The table of {problem.contestant} cannot be written to {self.out} ({error.detail})."
+            raise RefusedError(sentence) from error
+
+    def _write_tables(self, problem: Problem, chosen: Config) -> None:
+        folder = (self.out / problem.contestant).resolve()
+        pair = {"cell": problem.cells[0].row(), "config": key(chosen)}
+        self._ask(problem, "tables", folder=str(folder), chosen=[pair])
 
     def _retire(self, problem: Problem) -> None:
         why = PeerError("worker-died", "replaced after an illegal access", fatal=True)
