@@ -361,6 +361,7 @@ TABLES: dict[str, Table] = {
             "candidate": TEXT,  # stock, naive, persistent, auto
             "precision": TEXT,
             "reference": TEXT,  # stock_bf16, stock_float32
+            "reference_sha256": TEXT,  # of the logits of stock in bf16, as each configuration of the run had them
             "positions": INT,
             "context_tokens": INT,  # tokens of a piece
             "text_sha256": TEXT,

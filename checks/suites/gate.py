@@ -42,7 +42,7 @@ GATE = Suite(
         ),
         Rule(
             "gate.same-subject",
-            "All configurations of a run read the same tokens with the same model.",
+            "All configurations of a run read the same tokens with the same model, beside the same stock decisions.",
             """
             WITH subjects AS (
                 SELECT run_id, config, any_value(model) AS model, count(*) AS positions,
@@ -50,16 +50,21 @@ GATE = Suite(
                 FROM gate_positions GROUP BY run_id, config
             )
             SELECT r.device, r.model, r.run_id, count(DISTINCT p.tokens_sha256) AS texts,
-                count(DISTINCT p.model) AS models, count(DISTINCT p.positions) AS sizes
-            FROM gate_runs r JOIN subjects p USING (run_id)
+                count(DISTINCT p.model) AS models, count(DISTINCT p.positions) AS sizes,
+                greatest(count(DISTINCT a.reference_sha256), 1) AS "references"
+            FROM gate_runs r
+            JOIN subjects p USING (run_id)
+            LEFT JOIN gate_attempts a ON a.run_id = p.run_id AND a.config = p.config
             WHERE r.speaks GROUP BY r.device, r.model, r.run_id ORDER BY ALL
             """,
             (
                 Between("texts", low=1, high=1),
                 Between("models", low=1, high=1),
                 Between("sizes", low=1, high=1),
+                Between("references", low=1, high=1),
             ),
-            "{device} {model} run {run_id}: {texts} texts, {models} models, {sizes} numbers of positions",
+            "{device} {model} run {run_id}: {texts} texts, {models} models, {sizes} numbers of positions, {references} "
+            "references",
             empty="nothing was measured",
         ),
         Rule(

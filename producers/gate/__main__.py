@@ -107,6 +107,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _gate(options: argparse.Namespace) -> int:
+    if options.model is not None and (os.sep in options.model or Path(options.model).is_dir()):
+        options.model = str(Path(options.model).expanduser().resolve())
     for name in ("batch", "workers"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise UsageError(f"--{name} is {getattr(options, name)}; the least is 1.")
@@ -145,32 +147,27 @@ def _environment(options: argparse.Namespace) -> Environment:
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """The plan options that were given; folders of this machine are stored by their last part."""
+    """The plan options that were given."""
     given = {
-        "model": _shown(options.model),
+        "model": options.model,
         "config": tuple(n.strip() for part in options.config for n in part.split(",") if n.strip())
         if options.config
         else None,
         "positions": options.positions,
         "context": options.context,
-        "text": None if options.text is None else options.text.name,
+        "text": None if options.text is None else str(options.text),
         "seed": options.seed,
     }
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _shown(model: str | None) -> str | None:
-    return Path(model).name if model is not None and os.sep in model else model
-
-
 def _plan(asked: dict[str, Any], options: argparse.Namespace, policy: Policy) -> GatePlan:
     if asked.get("text") is not None and options.text is None:
         raise UsageError(f"The run reads the text {asked['text']}; name it with --text.")
-    model = asked.get("model", DEFAULT_MODEL)
-    if options.model is not None and os.sep in options.model:
-        model = str(Path(options.model).expanduser().resolve())
+    if asked.get("checkpoint") and options.model is None:
+        raise UsageError(f"The run's model is the checkpoint {asked['model']}; name its folder with --model.")
     return make_plan(
-        model=model,
+        model=asked.get("model", DEFAULT_MODEL) if options.model is None else options.model,
         configs=asked.get("config") or policy.by_path["gate", "required"],
         positions=asked.get("positions"),
         context=asked.get("context", DEFAULT_CONTEXT),

@@ -55,6 +55,7 @@ class Gate:
     folder: Path
     note: Callable[[str], None]
     _subject: dict[str, Any] = field(init=False, default_factory=dict)
+    _reference: dict[str, Any] = field(init=False, default_factory=dict)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     _failure: BaseException | None = field(init=False, default=None)
 
@@ -116,7 +117,7 @@ class Gate:
             for config in left:
                 self._refuse(config, started_at, error)
             raise RefusedError(f"There is no stock model to compare with ({error}).") from error
-        check_subject(self.state, self._subject)
+        check_subject(self.state, {**self._subject, **self._reference})
         queue: SimpleQueue[GateConfig] = SimpleQueue()
         for config in left:
             queue.put(config)
@@ -138,7 +139,7 @@ class Gate:
             f"{self._subject['model']}: {self._subject['positions']} positions in windows of "
             f"{self._subject['context_tokens']} tokens, {self._subject['layers']} layers of experts"
         )
-        self.lanes[0].ask("reference", file=str(self.folder / REFERENCE_FILE))
+        self._reference = self.lanes[0].ask("reference", file=str(self.folder / REFERENCE_FILE))
 
     def _work(self, lane: Lane, queue: SimpleQueue[GateConfig]) -> None:
         try:
@@ -167,7 +168,7 @@ class Gate:
             self._refuse(config, started_at, error)
             return
         attempt = self.state.attempts.get(config.name, 0)
-        row = self.recorder.row(config, attempt, started_at, self._subject, answer)
+        row = self.recorder.row(config, attempt, started_at, {**self._subject, **self._reference}, answer)
         with np.load(file) as columns, self._lock:
             found = dict(columns)
             self.recorder.measured(row, answer["experts"], found, self.plan.context)
@@ -176,7 +177,8 @@ class Gate:
 
     def _refuse(self, config: GateConfig, started_at: datetime, error: PeerError) -> None:
         attempt = self.state.attempts.get(config.name, 0)
-        row = self.recorder.row(config, attempt, started_at, self._subject, error)
+        subject = {"model": self.plan.asked["model"], **self._subject, **self._reference}
+        row = self.recorder.row(config, attempt, started_at, subject, error)
         with self._lock:
             self.recorder.refused(row)
             self.note(f"{config.name}: refused, {row['reason_code']}: {row['detail']}")

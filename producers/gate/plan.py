@@ -81,6 +81,7 @@ class GatePlan:
         """The plan as it is stored with the run: folders of this machine by their last part."""
         return {
             "model": Path(self.model).name,
+            "checkpoint": Path(self.model).is_absolute(),
             "config": tuple(config.name for config in self.configs),
             "positions": self.positions,
             "context": self.context,

@@ -33,6 +33,7 @@ _SUBJECT = (
     "context_tokens",
     "text_sha256",
     "tokens_sha256",
+    "reference_sha256",
     "torch_version",
     "triton_version",
     "transformers_version",

@@ -18,6 +18,7 @@ _SAME = {
     "model_sha256": "the model",
     "tokens_sha256": "the token ids",
     "context_tokens": "the context",
+    "reference_sha256": "what the stock model makes of them",
     "torch_version": "torch",
     "triton_version": "Triton",
     "transformers_version": "transformers",
@@ -54,7 +55,7 @@ def find(lake: Path, run_id: str) -> GateState:
         state.attempts[name] = max(state.attempts.get(name, 0), row["attempt"] + 1)
         if row["status"] == "refused" and row["fault"] == "contestant":
             state.done.add(name)
-        if row["model_sha256"] is not None:
+        if row["reference_sha256"] is not None:
             state.subject = row
     for row in rows_of(found, "gate_positions", state.run.run_id, ("config",), distinct=True):
         state.done.add(row["config"])

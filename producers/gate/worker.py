@@ -31,6 +31,7 @@ from producers.jsonlines import Request, Wire
 from producers.models import LoadedModel, load_model, python_documentation
 from producers.models.loaded import sha256_of_json
 from producers.models.texts import text_sha256, tokens_sha256
+from producers.tensors import sha256_of
 
 
 @dataclass
@@ -122,7 +123,7 @@ class GateWorker:
         }
 
     def reference(self, request: Request) -> dict[str, Any]:
-        """Run the stock model, and write what it gave to ``file``."""
+        """Run the stock model, write what it gave to ``file``, and answer the hash of its logits."""
         loaded, windows = self._ready()
         logits, hidden = [], []
         with experts.watch(loaded.model) as seen:
@@ -135,7 +136,7 @@ class GateWorker:
                 "reference-not-finite", "the stock model gave logits or states with NaN or infinity"
             )
         found.save(Path(request["file"]))
-        return {}
+        return {"reference_sha256": sha256_of(found.logits)}
 
     def measure(self, request: Request) -> dict[str, Any]:
         """Run a configuration, compare it with the reference in ``reference``, and write columns to ``file``."""

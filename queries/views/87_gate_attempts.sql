@@ -69,6 +69,7 @@ SELECT
     coalesce(l.candidate, split_part(e.config, '_', 1)) AS candidate,
     coalesce(l.precision, regexp_extract(e.config, 'bf16|int8_w8a16|int8_w8a8')) AS precision,
     l.reference,
+    l.reference_sha256,
     CASE WHEN l.config IS NULL THEN 'missing'
         WHEN l.status = 'measured' AND c.positions IS DISTINCT FROM l.positions THEN 'missing'
         ELSE l.status END AS status,

@@ -84,6 +84,12 @@ BROKEN = [
         "1 models, 2 numbers of positions",
     ),
     (
+        "gate.same-subject",
+        FALSE,
+        "UPDATE gate_attempts SET reference_sha256 = config WHERE config LIKE 'auto%'",
+        "1 numbers of positions, 3 references",
+    ),
+    (
         "gate.kernels-called",
         FALSE,
         of("naive_bf16", "kernel_calls = 0, status = 'void'"),
