@@ -77,6 +77,12 @@ MACROS: dict[str, Macro] = {
         ("entrant", "opponent", "cells", "metric_name", "expected"), 2, "bool", _SIDES | {Relation.WIN}, evidence="published"
     ),
     "published_speedup": Macro(("entrant", "opponent", "metric_name", "cells"), 3, "x", _RATIOS, evidence="published"),
+    "published_geomean_speedup": Macro(
+        ("entrant", "opponent", "metric_name", "expected", "cells"), 4, "x", _RATIOS, evidence="published"
+    ),
+    "published_beats_count": Macro(
+        ("entrant", "opponent", "metric_name", "expected", "cells"), 4, "cells", _SIDES, evidence="published"
+    ),
     "published_range": Macro(("entrants", "metric_name"), 2, "%", ranged=True, evidence="published", domain="gate"),
 }  # fmt: skip
 

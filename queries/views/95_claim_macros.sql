@@ -215,6 +215,18 @@ CREATE MACRO published_speedup(entrant, opponent, metric_name, cells := NULL) AS
     FROM claim_points(entrant, opponent, the_cells := cells, the_metric := metric_name) p
 );
 
+-- Over the cells that both have, which have to be as many as the statement says: cells that one of the two has alone
+-- are in no mean, and a count of cells within 1 % of each other is of neither.
+CREATE MACRO published_geomean_speedup(entrant, opponent, metric_name, expected, cells := NULL) AS (
+    SELECT CASE WHEN count(p.speedup) = expected THEN exp(avg(ln(p.speedup))) END
+    FROM claim_points(entrant, opponent, the_cells := cells, the_metric := metric_name) p
+);
+
+CREATE MACRO published_beats_count(entrant, opponent, metric_name, expected, cells := NULL) AS (
+    SELECT CASE WHEN count(p.speedup) = expected THEN count(*) FILTER (WHERE p.faster = entrant) END
+    FROM claim_points(entrant, opponent, the_cells := cells, the_metric := metric_name) p
+);
+
 CREATE MACRO published_range(entrants, metric_name) AS (
     SELECT CASE WHEN count(*) > 0 AND count(*) = count(e.value) THEN {'low': min(e.value), 'high': max(e.value)} END
     FROM points_entrants e

@@ -70,6 +70,43 @@ def test_a_ratio_is_that_of_its_one_cell(imported: Path) -> None:
         assert claim.verdict is verdict, claim.reason
 
 
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (
+            "The geometric mean of SGLang's speedup over vLLM is 1.58x<!-- = SELECT "
+            "published_geomean_speedup('sglang', 'vllm', 'time_us', 2) -->.",
+            Verdict.HOLDS,
+        ),
+        (
+            "The geometric mean of SGLang's speedup over vLLM is 1.63x<!-- = SELECT "
+            "published_geomean_speedup('sglang', 'vllm', 'time_us', 2) -->.",
+            Verdict.FALSE,
+        ),
+        (
+            "The geometric mean of SGLang's speedup over vLLM is 1.58x<!-- = SELECT "
+            "published_geomean_speedup('sglang', 'vllm', 'time_us', 3) -->.",
+            Verdict.UNJUDGED,
+        ),
+        (
+            "SGLang is faster than vLLM in 2<!-- = SELECT "
+            "published_beats_count('sglang', 'vllm', 'time_us', 2) --> of 2 cells.",
+            Verdict.HOLDS,
+        ),
+        (
+            "vLLM is faster than SGLang in 1<!-- = SELECT "
+            "published_beats_count('vllm', 'sglang', 'time_us', 2) --> of 2 cells.",
+            Verdict.FALSE,
+        ),
+    ],
+)
+def test_means_and_counts_are_over_as_many_cells_as_they_say(
+    imported: Path, text: str, verdict: Verdict
+) -> None:
+    claims = [claim for claim in over(imported, text) if claim.query]
+    assert [claim.verdict for claim in claims] == [verdict], claims
+
+
 def test_counts_and_means_bind_by_the_summary(imported: Path) -> None:
     where = "FROM points_summary WHERE contestant = 'sglang' AND benchmark = 'aiconfigurator moe'"
     for printed, verdict in (("2", Verdict.HOLDS), ("3", Verdict.FALSE)):
