@@ -100,9 +100,7 @@ class Humming(Contestant):
         def launch() -> torch.Tensor:
             plan = self._align(inputs.topk_ids, block, cell.experts, ignore_invalid_experts=True)
             gate_up = product(first, tunings[0], inputs.x, cell.top_k, plan)
-            activated = gate_up.new_empty(slots, cell.intermediate)
-            torch.ops._C.silu_and_mul(activated, gate_up)
-            down = product(second, tunings[1], activated, 1, plan)
+            down = product(second, tunings[1], vllm_silu_and_mul(gate_up), 1, plan)
             out: torch.Tensor = self._sum(
                 down.view(cell.tokens, cell.top_k, cell.hidden), inputs.topk_weights, topk_ids=inputs.topk_ids
             )
@@ -153,3 +151,10 @@ class Humming(Contestant):
         tuning = self._humming["tune"].get_heuristics_config(layer_config=layer, gemm_type=self._indexed())
         self._fix._fixup_moe_tuning_config(tuning)
         return _Product(layer, transform.transform_humming_tensors(layer, tensors), tuning)
+
+
+def vllm_silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """SiLU of the first half of the columns times the second half, by vLLM's kernel."""
+    activated = gate_up.new_empty(gate_up.shape[0], gate_up.shape[1] // 2)
+    torch.ops._C.silu_and_mul(activated, gate_up)
+    return activated

@@ -1,8 +1,8 @@
 """triton_kernels' ``matmul`` for bf16, called as SGLang 0.5.20's runner for it does (read from triton_kernels 3.7.1).
 
-The weights are views with the reduction before the channels. Gate and up channels alternate in memory, which
-its fused activations want, so that SiLU runs in the first product's epilogue; its own SwiGLU is another
-function (up + 1). Routing comes from ids: sorting by expert is torch's, the schedule its own.
+The weights lie as SGLang stores them for it, channels innermost. Gate and up channels alternate, which its fused
+activations want, so that SiLU runs in the first product's epilogue; its own SwiGLU is another function (up + 1).
+Routing comes from ids: sorting by expert is torch's, the schedule its own.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -47,11 +47,11 @@ class TritonKernels(Contestant):
         return None
 
     def prepare(self, cell: Cell, inputs: Inputs) -> Launch:
-        """A copy of w13 with gate and up rows in turn; not timed."""
+        """Copies of the weights, [E, H, 2 I] with gate and up channels in turn and [E, I, H]; not timed."""
         experts, rows, hidden = inputs.w13.shape
         halves = inputs.w13.view(experts, 2, rows // 2, hidden)
-        w13 = halves.transpose(1, 2).reshape(experts, rows, hidden).transpose(1, 2)
-        w2 = inputs.w2.transpose(1, 2)
+        w13 = halves.permute(0, 3, 2, 1).reshape(experts, hidden, rows)
+        w2 = inputs.w2.transpose(1, 2).contiguous()
         specs = self._matmul.FnSpecs("silu_times_up", silu_times_up, (), reduction_n=2)
         activation = self._matmul.FusedActivation(specs, ())
         numbers = torch.arange(experts + 1, dtype=torch.int32, device=inputs.x.device)
