@@ -17,7 +17,7 @@ SELECT
     CASE WHEN count(prefix_cache_hits) > 0 THEN sum(prefix_cache_hits) END AS prefix_cache_hits,
     min(server_args_json) AS server_args_json,
     string_agg(DISTINCT device_uuid, ' | ' ORDER BY device_uuid) AS cards,
-    string_agg(DISTINCT prompts_sha256, ' | ' ORDER BY prompts_sha256) AS prompts,
+    list(DISTINCT prompts_sha256) FILTER (WHERE prompts_sha256 IS NOT NULL) AS prompts,
     min(input_tokens_asked) AS input_tokens_asked,
     min(output_tokens_asked) AS output_tokens_asked,
     count(*) AS repeats,

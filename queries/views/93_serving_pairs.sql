@@ -28,7 +28,9 @@ WITH pairs AS (
                         'unequal workload: %.0f requests against %.0f', a.requests_completed, b.requests_completed
                     )
             END,
-            CASE WHEN a.prompts <> b.prompts THEN 'unequal workload: other prompts' END,
+            -- Every repeat has prompts of its own, and one that was refused is missing from one side.
+            CASE WHEN NOT (list_has_all(a.prompts, b.prompts) OR list_has_all(b.prompts, a.prompts))
+                THEN 'unequal workload: other prompts' END,
             CASE WHEN (a.input_tokens_asked, a.output_tokens_asked)
                 IS DISTINCT FROM (b.input_tokens_asked, b.output_tokens_asked) AND a.evidence = 'measured'
                 THEN 'unequal workload: other lengths asked' END,

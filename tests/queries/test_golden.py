@@ -19,6 +19,7 @@ from tests.evidence import write_decode, write_gate
 from tests.lakes import Entrant, Race, Refusal, run_id, trio, write_ceilings
 from tests.queries.conftest import Database, MakeDatabase
 from tests.queries.published import point, write_points
+from tests.queries.served import RUN, repeats, write_served
 
 GOLDEN = Path(__file__).parent / "golden"
 QUERIES = sorted((Path(__file__).parents[2] / "queries").glob("*.sql"))
@@ -70,6 +71,11 @@ def db(make_db: MakeDatabase) -> Database:
         write_ceilings(lake, run=run_id(2))
         write_points(lake, figures)
         write_decode(lake, DECODE)
+        write_served(
+            lake,
+            [*repeats("vllm", 10.0, 10.1, 10.2), *repeats("sglang", 12.0, 12.1, 12.2)],
+            {"run_id": RUN, "basis": "rate", "rate_usd_per_h": 4.0, "source": "test"},
+        )
         write_gate(lake, disagreements={"auto_bf16": 7, "auto_int8_w8a8": 20}, voided=("naive_bf16",))
 
     return make_db(early, late, then=then)
