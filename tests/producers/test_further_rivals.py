@@ -1,6 +1,6 @@
 """How Humming and triton_kernels are called, with stand-ins that compute what the packages are documented to."""
 
-# ruff: noqa: ARG001, ARG002 - stand-ins take what the packages take
+# ruff: noqa: ARG002 - stand-ins take what the packages take
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Packages:
         )  # fmt: skip
         install(
             monkeypatch, "humming.transform",
-            prepare_layer_config=lambda **words: SimpleNamespace(**words),
+            prepare_layer_config=SimpleNamespace,
             transform_humming_tensors=self.transform,
         )  # fmt: skip
         install(monkeypatch, "humming.tune", get_heuristics_config=self.heuristics)
