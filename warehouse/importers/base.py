@@ -34,6 +34,10 @@ class MissingFactError(FormatError):
     exit_code = 2
 
 
+class UsageError(WarehouseError):
+    """The command line does not say what to import, or how."""
+
+
 class RecordError(Exception):
     """One record cannot become a row; the message is the reason of its refusal."""
 
@@ -69,6 +73,7 @@ class Given:
     device: str | None = None
     model: str | None = None
     engine: str | None = None
+    prefix_cache: str | None = None  # off, on
 
     def facts(self) -> dict[str, str]:
         """Return what was given."""

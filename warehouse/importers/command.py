@@ -42,6 +42,9 @@ def import_command(
     device: Annotated[str | None, typer.Option(help="The device, where the file has none.")] = None,
     model: Annotated[str | None, typer.Option(help="The model, where the file has none.")] = None,
     engine: Annotated[str | None, typer.Option(help="The engine, where the file has none.")] = None,
+    prefix_cache: Annotated[
+        str | None, typer.Option(help="'off' or 'on', where the file does not say.", show_default=False)
+    ] = None,
     formats: Annotated[bool, typer.Option("--formats", help="List the formats and end.")] = False,
 ) -> None:
     """Add result files of other tools. Exit 2: an option is missing or wrong; 3: done, with records left out."""
@@ -56,7 +59,14 @@ def import_command(
                 print(f"{importer.name:<22}{importer.about}")
             return OK
         chosen, paths = _meant(arguments or [], format_name)
-        given = Given(unit=unit, direction=_direction(direction), device=device, model=model, engine=engine)
+        given = Given(
+            unit=unit,
+            direction=_one_of("--direction", direction, "lower", "higher"),
+            device=device,
+            model=model,
+            engine=engine,
+            prefix_cache=_one_of("--prefix-cache", prefix_cache, "off", "on"),
+        )
         report = ImportReport()
         target = lake or project_root() / LOCAL
         beside = () if lake else default_lakes(project_root())
@@ -74,25 +84,27 @@ def _meant(arguments: Sequence[str], format_name: str | None) -> tuple[str | Non
     """Tell a format in front of the paths from a path: it is one where it names a format and no file.
 
     Raises:
-        UnknownFormatError: no path was given.
+        UnknownFormatError: there is no such format.
+        UsageError: no path was given.
     """
-    from warehouse.importers.registry import UnknownFormatError, by_name, importers  # noqa: PLC0415
+    from warehouse.importers.base import UsageError  # noqa: PLC0415
+    from warehouse.importers.registry import by_name, importers  # noqa: PLC0415
 
     paths = list(arguments)
     word = paths[0] if paths and "/" not in paths[0] and not Path(paths[0]).exists() else None
     if format_name is None and word and (len(paths) > 1 or word.replace("_", "-") in importers()):
         format_name = by_name(paths.pop(0)).name
     if not paths:
-        raise UnknownFormatError("give the file or folder to import: `warehouse import [FORMAT] PATH...`.")
+        raise UsageError("give the file or folder to import: `warehouse import [FORMAT] PATH...`.")
     return format_name, [Path(path) for path in paths]
 
 
-def _direction(direction: str | None) -> str | None:
-    from warehouse.importers.registry import UnknownFormatError  # noqa: PLC0415
+def _one_of(option: str, value: str | None, *choices: str) -> str | None:
+    from warehouse.importers.base import UsageError  # noqa: PLC0415
 
-    if direction not in {None, "lower", "higher"}:
-        raise UnknownFormatError(f"--direction is 'lower' or 'higher', not '{direction}'.")
-    return direction
+    if value is not None and value not in choices:
+        raise UsageError(f"{option} is {' or '.join(map(repr, choices))}, not '{value}'.")
+    return value
 
 
 def _say(outcome: Stored | Skipped) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-from warehouse.importers.base import FormatError, Importer
+from warehouse.importers.base import FormatError, Importer, UsageError
 from warehouse.importers.source import Source
 
 MODULES = (
@@ -27,10 +27,8 @@ MODULES = (
 )
 
 
-class UnknownFormatError(FormatError):
+class UnknownFormatError(UsageError):
     """No importer has the name that was given."""
-
-    exit_code = 2
 
 
 @functools.cache

@@ -82,7 +82,6 @@ def _run(cell: Mapping[str, Any], contestant: Any, place: str, given: Given) -> 
         "max_concurrency": fields.count("max_concurrency"),
         "input_tokens_asked": fields.count("input_len"),
         "output_tokens_asked": fields.count("output_len"),
-        "prefix_cache": UNKNOWN,
         **rate_columns(fields),
     }
     made, unused = figures(client, Detail(), duration, reasons)

@@ -108,6 +108,8 @@ def finish_row(
     for name, fact in given_facts.items():
         if row.get(name) is None:
             row[name] = fact
+    if row.get("prefix_cache") in {None, UNKNOWN}:
+        row["prefix_cache"] = given.prefix_cache or UNKNOWN
     missing = [name for name in given_facts if row.get(name) is None]
     notes = [*reasons, *fields.problems]
     if missing:

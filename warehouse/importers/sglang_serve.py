@@ -106,7 +106,7 @@ def _lengths(fields: Fields) -> Row:
 def _server(fields: Fields, reasons: list[str]) -> Row:
     """Model, version, weights and prefix cache, as the server told the client."""
     info = fields.raw("server_info")
-    row: Row = {"prefix_cache": "unknown"}
+    row: Row = {}
     if not isinstance(info, dict):
         return row
     row["server_args_json"] = compact(info)

@@ -86,7 +86,6 @@ def _run(record: Mapping[str, Any], place: str, parsed: Parsed, given: Given, *,
         "model": fields.text("model_id"),
         "max_concurrency": fields.count("max_concurrency"),
         **rate_columns(fields),
-        "prefix_cache": "unknown",
         "goodput_per_s": fields.real("request_goodput", "request_goodput:"),
     }
     detail = read_detail(record, place, parsed, all_succeeded=client.failed == 0)

@@ -77,6 +77,7 @@ def test_the_format_may_stand_in_front_of_the_paths(imports: Imports) -> None:
         ([], "give the file or folder to import"),
         (["missing.json"], "There is no file or folder missing.json; name one that is there."),
         ([".", "--direction", "up"], "--direction is 'lower' or 'higher', not 'up'."),
+        ([".", "--prefix-cache", "maybe"], "--prefix-cache is 'off' or 'on', not 'maybe'."),
     ],
 )
 def test_wrong_usage_is_a_sentence(imports: Imports, arguments: list[str], sentence: str) -> None:

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests.warehouse.importers.conftest import Imports, Rows
-from tests.warehouse.importers.samples import CELL, THROUGHPUT, lines, one_batch
+from tests.warehouse.importers.samples import CELL, THROUGHPUT, lines, one_batch, vllm_summary
 from warehouse.build import build
 
 Imported = Callable[..., Rows]
@@ -98,3 +98,39 @@ def test_answers_without_tokens_never_enter_the_view(imports: Imports, shared_ca
             "SELECT requests_asked, requests_completed, requests_failed, status, ttft_mean_ms FROM serving_runs"
         ).fetchall()
     assert kept == (5, 0, 3, "unusable", None)
+
+
+def judged(imports: Imports, query: str) -> list[tuple[object, ...]]:
+    db = imports.folder / "warehouse.db"
+    build([imports.lake], db)
+    with duckdb.connect(str(db), read_only=True) as con:
+        return con.execute(query).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome", "reason"),
+    [
+        (("--prefix-cache", "off"), "faster (point figures)", None),
+        ((), "no comparison", "sglang and vllm: prefix cache unknown"),
+    ],
+)
+def test_equal_work_of_one_client_is_compared_as_point_figures(
+    imports: Imports, facts: tuple[str, ...], outcome: str, reason: str | None
+) -> None:
+    imports.write("a.json", vllm_summary())
+    imports.write("b.json", vllm_summary(backend="sglang", duration=2.5, output_throughput=160.0))
+    assert imports.run(imports.folder, *facts).exit_code == 0
+
+    query = "SELECT outcome, leader, faster, margin, reason FROM serving WHERE metric = 'output_tokens_per_s'"
+    faster = ("vllm", pytest.approx(1.25)) if reason is None else (None, None)
+    assert judged(imports, query) == [(outcome, None, *faster, reason)]
+
+
+def test_other_work_is_no_repeat(imports: Imports) -> None:
+    imports.write("a.json", vllm_summary())
+    imports.write("b.json", vllm_summary(duration=2.1, output_throughput=400 / 2.1))
+    imports.write("c.json", vllm_summary(duration=20.0, total_input_tokens=800, total_output_tokens=4000))
+    imports.run(imports.folder)
+
+    query = "SELECT entrant, repeats, input_tokens, output_tokens FROM serving_entrants ORDER BY ALL"
+    assert judged(imports, query) == [("vllm", 1, 800, 4000), ("vllm (setting 2)", 2, 8000, 400)]
