@@ -18,6 +18,18 @@ COST = Suite(
             "cost {cost_id} ({basis}): {usd} USD, source {source}",
         ),
         Rule(
+            "cost.period",
+            "A bill says which time it pays for, and belongs to a run that is on record.",
+            """
+            SELECT cost_id, basis, run_id,
+                basis <> 'billing' OR coalesce(period_s > 0, FALSE) AS timed,
+                run_id IS NULL OR run_id IN (SELECT run_id FROM runs) AS known
+            FROM costs ORDER BY cost_id
+            """,
+            (OneOf("timed", (True,)), OneOf("known", (True,))),
+            "cost {cost_id} ({basis}) has no period, or its run {run_id} is not on record",
+        ),
+        Rule(
             "cost.source",
             "Where each amount comes from is written down.",
             "SELECT cost_id, source IS NOT NULL AND source <> '' AS sourced FROM costs ORDER BY cost_id",

@@ -1,6 +1,8 @@
 """Served engines: requests are accounted for, and measured runs did comparable work."""
 
-from checks.model import AtLeast, Between, OneOf, Rule, Severity, Suite
+from checks.model import AtLeast, Between, OneOf, Rule, Severity, Status, Suite
+
+_SATURATED = 0.9  # of one core: the client is one process with one thread
 
 SERVING = Suite(
     "serving",
@@ -49,6 +51,72 @@ SERVING = Suite(
             "{serving_id} ({engine}): prefix cache {prefix_cache}, hits {prefix_cache_hits}",
             empty="no served run was measured and passed",
             tables=("serving_measured",),
+        ),
+        Rule(
+            "serving.requests-recorded",
+            "The raw requests of every measured run are in the lake, and its figures follow from them.",
+            """
+            WITH kept AS (
+                SELECT serving_id, count(*) AS recorded, count(*) FILTER (WHERE ok) AS usable,
+                    sum(output_tokens) FILTER (WHERE ok) AS tokens, median(ttft_ms) FILTER (WHERE ok) AS ttft_ms
+                FROM serving_requests GROUP BY serving_id
+            )
+            SELECT s.serving_id, s.engine, s.requests_asked, coalesce(k.recorded, 0) AS recorded,
+                abs(s.requests_asked - coalesce(k.recorded, 0))
+                    + abs(s.requests_completed - coalesce(k.usable, 0)) AS missing,
+                coalesce(abs(k.tokens / nullif(s.duration_s, 0) / s.output_tokens_per_s - 1), 1) AS throughput_off,
+                CASE WHEN k.ttft_ms IS NULL AND s.ttft_p50_ms IS NULL THEN 0
+                    ELSE coalesce(abs(k.ttft_ms / s.ttft_p50_ms - 1), 1) END AS ttft_off
+            FROM serving_measured s LEFT JOIN kept k USING (serving_id)
+            WHERE s.status = 'passed' ORDER BY s.serving_id
+            """,
+            (
+                Between("missing", high=0),
+                Between("throughput_off", high=1e-6),
+                Between("ttft_off", high=1e-6),
+            ),
+            "{serving_id} ({engine}): {recorded} of {requests_asked} requests are recorded; its throughput is off "
+            "by {throughput_off} of what they give, its time to first token by {ttft_off}",
+            empty="no served run was measured and passed",
+            tables=("serving_measured",),
+        ),
+        Rule(
+            "serving.lengths-reached",
+            "Answers have the length that was asked for.",
+            """
+            SELECT serving_id, engine, output_tokens, requests_completed * output_tokens_asked AS asked,
+                abs(output_tokens / nullif(requests_completed * output_tokens_asked, 0)::DOUBLE - 1) AS deviation,
+                (SELECT TRY_CAST(value AS DOUBLE) FROM policy_today WHERE key = 'serving.token_tolerance') AS bound
+            FROM serving_measured WHERE status = 'passed' ORDER BY serving_id
+            """,
+            (AtLeast("bound", "deviation"),),
+            "{serving_id} ({engine}) gave {output_tokens} output tokens where {asked} were asked for",
+            severity=Severity.WARNING,
+            on_empty=Status.HOLDS,
+        ),
+        Rule(
+            "serving.client-not-the-bottleneck",
+            "The client had processor time to spare.",
+            """
+            SELECT serving_id, engine, coalesce(TRY_CAST(extra_json ->> 'client_cpu_share' AS DOUBLE), 0) AS share
+            FROM serving_measured WHERE status = 'passed' ORDER BY serving_id
+            """,
+            (Between("share", high=_SATURATED),),
+            "{serving_id} ({engine}): the client used {share} of one core, so its own speed may be what was measured",
+            severity=Severity.WARNING,
+            on_empty=Status.HOLDS,
+        ),
+        Rule(
+            "serving.compared",
+            "Engines under the same load did comparable work, often enough.",
+            """
+            SELECT device, model, max_concurrency, metric, outcome, coalesce(reason, '') AS reason
+            FROM serving WHERE evidence = 'measured' AND outcome <> 'sole entrant' ORDER BY ALL
+            """,
+            (OneOf("outcome", ("leads", "level")),),
+            "{metric} on {device}, {model}, {max_concurrency} in flight: {outcome}, {reason}",
+            severity=Severity.WARNING,
+            on_empty=Status.HOLDS,
         ),
         Rule(
             "serving.refused",

@@ -16,22 +16,17 @@ Row = dict[str, Any]
 RUN = "20260201T000000Z-00000001"
 
 
+def requests(token_ms: float = 10.0, first_ms: float = 50.0) -> list[Row]:
+    """The four requests of a point, without their serving_id."""
+    gaps = [token_ms / 1e3] * 4
+    given: Row = {"error": None, "input_tokens": 8, "output_tokens": 5, "ttft_s": first_ms / 1e3}
+    return [request_row(number, **given, chunk_gaps_s=gaps, start_s=0.0) for number in range(4)]
+
+
 def served(
     engine: str, *, repeat: int = 0, token_ms: float = 10.0, first_ms: float = 50.0, **given: Any
 ) -> Row:
     """One point of four requests in two lanes: 8 tokens in, 5 out, at ``token_ms`` a token after the first."""
-    rows = [
-        request_row(
-            number,
-            error=None,
-            input_tokens=8,
-            output_tokens=5,
-            ttft_s=first_ms / 1e3,
-            chunk_gaps_s=[token_ms / 1e3] * 4,
-            start_s=0.0,
-        )
-        for number in range(4)
-    ]
     row = {
         "serving_id": f"{given.get('run_id', RUN)}/{engine}/{given.get('max_concurrency', 2)}/{repeat}",
         "run_id": RUN,
@@ -50,7 +45,7 @@ def served(
         "input_tokens_asked": 8,
         "output_tokens_asked": 5,
         "requests_asked": 4,
-        **summarise(rows, 2 * (first_ms + 4 * token_ms) / 1e3),
+        **summarise(requests(token_ms, first_ms), 2 * (first_ms + 4 * token_ms) / 1e3),
         "prompts_sha256": f"prompts-{repeat}",
         "prefix_cache": "off",
         "server_args_json": json.dumps([engine]),
