@@ -2,8 +2,10 @@
 
 Jobs come as JSON lines on standard input (:class:`producers.tune.kernels.Job` and ``urgent``), answers go as
 JSON lines to standard output: ``{"job": id, "error": text or null}``. It imports the kernels' modules once
-and never touches a device, so its children share the import by fork. A child that crashes the compiler, or
-takes too long, costs its job alone.
+and never touches a device, so its children share the import by fork.
+
+An error is what a launch must not repeat: a crash of the compiler, or a compilation without end. A kernel that
+merely fails to compile here is left to its launch, which fails in the same way or does not: what counts is there.
 
     python -m producers.tune.compiler JOBS_AT_A_TIME
 """
@@ -14,12 +16,12 @@ import json
 import multiprocessing
 import os
 import selectors
+import signal
 import sys
 import time
 import traceback
 from collections import deque
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from typing import Any
 
@@ -34,7 +36,6 @@ _NICENESS = 10  # a process that times something goes first
 class _Child:
     job: Job
     process: ForkProcess
-    said: Connection
     deadline: float
 
 
@@ -70,13 +71,12 @@ class Compiler:
             try:
                 # Here and not in the child: the next one has it already. An engine takes seconds to import.
                 __import__(job.module)
-            except Exception as error:  # whatever the module raises is why its kernels cannot be compiled
-                return [(job, _sentence(error))]
-            said, says = self._fork.Pipe(duplex=False)
-            process = self._fork.Process(target=_child, args=(job, says), daemon=True)
+            except Exception:  # whatever the module raises here, its contestant has it
+                traceback.print_exc()
+                return [(job, None)]
+            process = self._fork.Process(target=_child, args=(job,), daemon=True)
             process.start()
-            says.close()
-            self._children.append(_Child(job, process, said, time.monotonic() + LONGEST_COMPILATION_S))
+            self._children.append(_Child(job, process, time.monotonic() + LONGEST_COMPILATION_S))
         ended = []
         for child in list(self._children):
             if child.process.is_alive() and time.monotonic() < child.deadline:
@@ -91,29 +91,18 @@ class Compiler:
             child.process.join()
             return f"the compiler took over {LONGEST_COMPILATION_S:.0f} s"
         child.process.join()
-        code = child.process.exitcode
-        if code == 0:
-            return None
-        try:
-            return str(child.said.recv())
-        except EOFError:  # it had no time to say anything: killed by a signal, as a rule
-            return f"the compiler ended with {code}"
+        code = child.process.exitcode or 0
+        return f"the compiler ended with {signal.Signals(-code).name}" if code < 0 else None
 
 
-def _child(job: Job, says: Connection) -> None:
+def _child(job: Job) -> None:
     os.nice(_NICENESS)
     try:
         compile_job(job)
-    except BaseException as error:  # the child has nothing else to do than to say it
-        says.send(_sentence(error))
+    except BaseException:  # the log has it; see the module
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
-
-
-def _sentence(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:400] if text else type(error).__name__
 
 
 def serve(at_a_time: int) -> None:

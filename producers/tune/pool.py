@@ -8,6 +8,8 @@ import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import asdict
+from queue import SimpleQueue
+from typing import IO
 
 from producers.tune.kernels import Job
 
@@ -21,47 +23,47 @@ class Pool:
 
     def __init__(self, at_a_time: int) -> None:
         self._at_a_time = at_a_time
-        self._process: subprocess.Popen[str] | None = None
+        self._requests: SimpleQueue[str] | None = None
         self._asked: set[str] = set()
-        self._ended: dict[str, str | None] = {}  # written by the reader's thread alone
+        # Both are written by the threads at the pipes alone.
+        self._ended: dict[str, str | None] = {}
         self._gone = False
 
     def submit(self, jobs: Iterable[Job], *, urgent: bool) -> None:
-        """Queue jobs that were not queued before."""
+        """Queue jobs that were not queued before; never waits."""
         for job in jobs:
             if self._gone or job.job_id in self._asked:
                 continue
             self._asked.add(job.job_id)
-            request = {**asdict(job), "urgent": urgent}
-            try:
-                process = self._process = self._process or self._start()
-                assert process.stdin is not None  # noqa: S101 - for the type checker, PIPE was given
-                process.stdin.write(json.dumps(request) + "\n")
-                process.stdin.flush()
-            except OSError:  # it ended: what is left is compiled where it is launched
-                self._gone = True
+            if self._requests is None:
+                self._requests = SimpleQueue()
+                threading.Thread(target=self._run, args=(self._requests,), daemon=True).start()
+            self._requests.put(json.dumps({**asdict(job), "urgent": urgent}) + "\n")
 
     def done(self, job_ids: Iterable[str]) -> bool:
         """Whether there is nothing to wait for; a kernel that nobody compiled is compiled at its launch."""
         return self._gone or all(each in self._ended or each not in self._asked for each in job_ids)
 
     def error(self, job_ids: Iterable[str]) -> str | None:
-        """What went wrong with one of the jobs, None where nothing did (yet)."""
+        """Why one of the jobs must not be launched, None where nothing speaks against it (yet)."""
         return next((text for each in job_ids if (text := self._ended.get(each)) is not None), None)
 
-    def _start(self) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "producers.tune.compiler", str(self._at_a_time)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        threading.Thread(target=self._read, args=(process,), daemon=True).start()
-        return process
+    def _run(self, requests: SimpleQueue[str]) -> None:
+        """Start the process and hand it the requests; where that fails, the launches compile."""
+        command = [sys.executable, "-m", "producers.tune.compiler", str(self._at_a_time)]
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert process.stdin is not None  # noqa: S101 - for the type checker, PIPE was given
+            assert process.stdout is not None  # noqa: S101 - likewise
+            threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+            while True:
+                process.stdin.write(requests.get())
+                process.stdin.flush()
+        except OSError:
+            self._gone = True
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None  # noqa: S101 - for the type checker, PIPE was given
-        for line in process.stdout:
+    def _read(self, answers: IO[str]) -> None:
+        for line in answers:
             answer = json.loads(line)
             self._ended[answer["job"]] = answer["error"]
         self._gone = True

@@ -146,7 +146,7 @@ class TuneWorker(Worker):
             error = self._pool.error(self._jobs.get((cell_id, text), [])) if self._pool else None
             try:
                 if error is not None:
-                    raise Failure("crashed", f"it does not compile: {error}")
+                    raise Failure("crashed", f"it is not launched: {error}")
                 outcomes[cell_id] = self._timed(case, text, int(request["samples"]))
             except (Exception, SystemExit) as raised:  # whatever it raises is its verdict
                 self._timers.pop((cell_id, text), None)
