@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from warehouse.errors import StorageError, storage_error
 
@@ -48,10 +50,12 @@ def _files(folder: Path) -> list[Path]:
     def order(path: Path) -> tuple[str, bool, str]:
         return str(path.parent), path.name != "summary.json", path.name
 
-    try:
-        return sorted((path for path in folder.rglob("*") if path.is_file()), key=order)
-    except OSError as error:
-        raise storage_error(f"cannot list {folder}", error) from None
+    def refuse(error: OSError) -> NoReturn:  # a folder that cannot be listed is no empty one
+        raise storage_error(f"cannot list {error.filename or folder}", error) from None
+
+    walk = os.walk(folder, onerror=refuse)
+    paths = (Path(here, name) for here, _, names in walk for name in names)
+    return sorted((path for path in paths if path.is_file()), key=order)
 
 
 def _skip(file: Path) -> str | None:

@@ -6,6 +6,7 @@ import csv
 import functools
 import hashlib
 import io
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ class Source:
 
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path = path
-        self.name = name or path.name
+        self.name = os.fsencode(name or path.name).decode("utf-8", "replace")
 
     @functools.cached_property
     def head(self) -> bytes:

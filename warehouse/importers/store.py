@@ -81,7 +81,7 @@ def import_id(importer: Importer, source: Source, given: Given) -> str:
     """Return the identity of an import: format, content, given facts, and the name where it says something."""
     parts: list[Any] = [source.sha256, given.facts()]
     if importer.name_matters:
-        parts.append(source.path.name)
+        parts.append(_file_name(source.name))
     digest = hashlib.sha256(canonical(parts)).hexdigest()
     return f"{importer.name}:{digest[:32]}"
 
@@ -221,12 +221,16 @@ def _with_id(requests: pa.Table, serving_id: str) -> pa.Table:
 
 def _refuse_other_facts(importer: Importer, source: Source, given: Given, known: Known) -> None:
     for row in known.imports.values():
-        same_name = not importer.name_matters or row["source"].rpartition("/")[2] == source.path.name
+        same_name = not importer.name_matters or _file_name(row["source"]) == _file_name(source.name)
         if row["format"] == importer.name and row["content_sha256"] == source.sha256 and same_name:
             raise OtherFactsError(
                 f"{source.name} was imported before ({row['note'] or 'without given facts'}); an import is never "
                 f"changed, so give the same facts{_facts(given, ', not ')}, or import into another lake."
             )
+
+
+def _file_name(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _facts(given: Given, before: str = "") -> str:

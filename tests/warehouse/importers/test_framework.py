@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -375,3 +376,33 @@ def test_a_number_of_an_imported_run_can_be_claimed(imports: Imports) -> None:
         ("holds", "the lake gives 200.0"),
         ("false", "210 stands for [209.5, 210.5), the lake gives 200.0"),
     ]
+
+
+def test_a_name_that_is_no_unicode_does_not_stop_the_import(imports: Imports) -> None:
+    folder = os.fsencode(imports.folder)
+    for name in (b"caf\xe9.json", b"E=8,N=64,device_name=caf\xe9.json"):
+        content = vllm_summary() if name.startswith(b"caf") else {"1": {"BLOCK_SIZE_M": 16}}
+        Path(os.fsdecode(folder + b"/" + name)).write_text(json.dumps(content))
+    result = imports.run(imports.folder)
+    assert result.exit_code == 0, result.output
+    assert {row["source"] for row in imports.rows("imports")} == {
+        "results/caf\ufffd.json",
+        "results/E=8,N=64,device_name=caf\ufffd.json",
+    }
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imports.write("hidden/run.json", vllm_summary())
+    real = os.scandir
+
+    def denied(path: Any) -> Any:
+        if str(path).endswith("hidden"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    result = imports.run(imports.folder)
+    assert result.exit_code == 2
+    assert "hidden: Permission denied" in result.output
