@@ -20,7 +20,7 @@ from warehouse.importers.base import FormatError, Given, Importer, Kind, Parsed,
 from warehouse.importers.source import Source
 from warehouse.importers.values import canonical
 from warehouse.lake import scan
-from warehouse.schema import TABLES
+from warehouse.schema import TABLES, schema_of
 
 RUNS, REQUESTS = "serving_runs", "serving_requests"
 
@@ -112,47 +112,54 @@ def store(
     if before is None:
         _refuse_other_facts(importer, source, given, known)
     refusals = list(parsed.refusals)
-    runs = _new_runs(parsed.runs, this, known, refusals)
-    tables = {
-        name: _checked(name, _filled(name, placed, this), refusals) for name, placed in parsed.rows.items()
-    }
-    run_table = _checked(RUNS, [Placed(run.row, run.place) for run in runs], refusals)
-    refused_runs = {run.row["serving_id"] for run in runs} - set(run_table["serving_id"].to_pylist())
-    refusals.extend(
-        Refusal(run.place, "requests of a run that was refused", records=run.records - 1)
-        for run in runs
-        if run.row["serving_id"] in refused_runs and run.records > 1
-    )
-    requests = [
-        _with_id(table, run.row["serving_id"])
-        for run in runs
-        if run.row["serving_id"] not in refused_runs
-        for table in run.requests
-    ]
-    rows_out = sum(t.num_rows for t in (*tables.values(), run_table, *requests))
+    tables = _tables(parsed, this, known, refusals)
+    rows_out = sum(table.num_rows for table in tables.values())
     refused = sum(refusal.records for refusal in refusals)
     if rows_out + refused != parsed.records_in:
         raise LostRecordError(
             f"{source.name}: {parsed.records_in} records became {rows_out} rows and {refused} refusals as "
-            f"{importer.name}; nothing was imported, and this is a defect of that importer."
+            f"{importer.name}; nothing of it was imported, and this is a defect of that importer."
         )
     result = Stored(source.name, importer.name, {}, parsed.records_in, refusals, list(parsed.notes))
     if before is not None and before["rows_out"]:
         result.already = True
         return result
-    if requests:
-        append(lake, REQUESTS, pa.concat_tables(requests))
-        result.rows[REQUESTS] = sum(table.num_rows for table in requests)
-    for name, table in {**tables, RUNS: run_table}.items():
+    for name, table in tables.items():
         if table.num_rows:
             append(lake, name, table)
             result.rows[name] = table.num_rows
-    if rows_out or (before is None and refused > sum(r.records for r in refusals if r.kind is Kind.BAD)):
+    if rows_out or (before is None and refused > result.refused(Kind.BAD)):
         row = _imports_row(this, importer, source, given, parsed, refusals, rows_out)
         append(lake, "imports", [row])
         known.imports[this] = row
-    known.runs.update((serving_id, this) for serving_id in run_table["serving_id"].to_pylist())
+    known.runs.update((serving_id, this) for serving_id in tables[RUNS]["serving_id"].to_pylist())
     return result
+
+
+def _tables(parsed: Parsed, this: str, known: Known, refusals: list[Refusal]) -> dict[str, pa.Table]:
+    """Return what is new, by table in the order of writing; what the lake refuses or has is added to ``refusals``."""
+    runs = _new_runs(parsed.runs, this, known, refusals)
+    run_table = _checked(RUNS, [Placed(run.row, run.place) for run in runs], refusals)
+    fitting = set(run_table["serving_id"].to_pylist())
+    refusals.extend(
+        Refusal(run.place, "requests of a run that was refused", records=run.records - 1)
+        for run in runs
+        if run.row["serving_id"] not in fitting and run.records > 1
+    )
+    requests = [
+        _with_id(table, run.row["serving_id"])
+        for run in runs
+        if run.row["serving_id"] in fitting
+        for table in run.requests
+    ]
+    others = {
+        name: _checked(name, _filled(name, placed, this), refusals) for name, placed in parsed.rows.items()
+    }
+    return {
+        REQUESTS: pa.concat_tables(requests) if requests else schema_of(REQUESTS).empty_table(),
+        **others,
+        RUNS: run_table,
+    }
 
 
 def _new_runs(runs: Iterable[Run], this: str, known: Known, refusals: list[Refusal]) -> list[Run]:

@@ -241,7 +241,7 @@ def test_a_record_that_an_importer_loses_stops_the_import(
     monkeypatch.setitem(importers(), "vllm-serve", dataclasses.replace(importer, parse=losing))
     result = imports.run(imports.write("run.json", vllm_summary()))
     assert result.exit_code == 1
-    assert "2 records became 1 rows and 0 refusals as vllm-serve; nothing was imported" in result.output
+    assert "2 records became 1 rows and 0 refusals as vllm-serve; nothing of it was imported" in result.output
     assert imports.files() == []
 
 
