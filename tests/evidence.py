@@ -106,8 +106,9 @@ def write_gate(
                 "position": i,
                 "model": model,
                 "tokens_sha256": "t" * 64,
-                "reference_top1": i,
-                "candidate_top1": i if i >= count else -1,
+                # Stock decides i everywhere; in the yardstick it is the candidate, and float32 decides otherwise.
+                "reference_top1": -1 if i < count and config == "stock_bf16_vs_float32" else i,
+                "candidate_top1": -1 if i < count and config != "stock_bf16_vs_float32" else i,
                 "agree": i >= count,
                 "reference_gap_logits": 0.0 if i >= count else gap + 0.1 * (i % 5),
                 "reference_nll": 2.0,

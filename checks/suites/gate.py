@@ -129,12 +129,13 @@ GATE = Suite(
             "gate.no-worse-than-stock",
             "Candidates that the policy allows no loss are not wrong where stock bf16 is right more often than the "
             "other way round (McNemar's exact one-sided test; right is what the weights decide in float32).",
-            f"SELECT r.device, r.model, g.run_id, g.config, g.pairs, g.stock_only_right, g.candidate_only_right, "
-            f"g.p_worse, g.worse_alpha {SPEAKING} AND g.role = 'candidate' AND g.status = 'measured' "
+            f"SELECT r.device, r.model, g.run_id, g.config, g.positions, g.pairs, g.stock_only_right, "
+            f"g.candidate_only_right, g.p_worse, g.worse_alpha {SPEAKING} AND g.role = 'candidate' AND g.status = 'measured' "
             f"AND g.worse_alpha IS NOT NULL {ORDER}",
-            (AtLeast("p_worse", "worse_alpha"), Between("pairs", low=1)),
+            (AtLeast("p_worse", "worse_alpha"), AtLeast("pairs", "positions"), Between("pairs", low=1)),
             f"{WHO} is wrong at {{stock_only_right}} positions where stock is right, right at "
-            "{candidate_only_right} where stock is wrong (p {p_worse}, level {worse_alpha})",
+            "{candidate_only_right} where stock is wrong (p {p_worse}, level {worse_alpha}; {pairs} pairs at {positions} "
+            "positions)",
             empty="no candidate that may not be worse was measured",
         ),
         Rule(

@@ -72,7 +72,9 @@ criteria AS (
                 CASE WHEN gain_error <= max_gain_error THEN '' WHEN gain_error > max_gain_error
                     THEN format('an expert alone has a gain off by {:.4f}, over {}', gain_error, max_gain_error)
                     ELSE 'unknown gain of experts' END,
-                CASE WHEN worse_alpha IS NULL OR p_worse >= worse_alpha THEN '' WHEN p_worse < worse_alpha
+                CASE WHEN worse_alpha IS NULL THEN ''
+                    WHEN pairs < positions THEN format('only {} of {} positions have a pair', pairs, positions)
+                    WHEN p_worse >= worse_alpha THEN '' WHEN p_worse < worse_alpha
                     THEN format('wrong more often than stock (p {:.2g})', p_worse) ELSE 'unknown pairs' END
             ]
         END AS judged

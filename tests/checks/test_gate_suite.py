@@ -131,6 +131,7 @@ BROKEN = [
         of("auto_bf16", "p_worse = 0.009, stock_only_right = 20"),
         "auto_bf16 is wrong at 20 positions where stock is right",
     ),
+    ("gate.no-worse-than-stock", FALSE, of("auto_bf16", "pairs = 1000"), "1000 pairs at 1036 positions"),
     ("gate.no-worse-than-stock", UNJUDGED, of("auto_bf16", "p_worse = NULL"), "[p_worse is unknown]"),
     (
         "gate.verdicts",

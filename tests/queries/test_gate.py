@@ -23,25 +23,9 @@ def edited(lake: Path, table: str, change) -> None:
 
 
 def test_pairs_are_mcnemars_and_exact(make_db: MakeDatabase) -> None:
-    """Stock is right but at positions 0 and 1, where the yardstick says that float32 decides otherwise."""
+    """Stock is right but at positions 0 and 1: there float32 decides -1, and so does a candidate that differs."""
 
-    def then(lake: Path) -> None:
-        write_gate(lake, disagreements={"auto_bf16": 9, "naive_bf16": 1})
-
-        def change(row):
-            if row["config"] == "stock_bf16_vs_float32":
-                # Float32 decides -1 at the first two: stock is wrong there, whoever decides -1 is right.
-                wrong = row["position"] < 2
-                return {
-                    **row,
-                    "reference_top1": -1 if wrong else row["position"],
-                    "candidate_top1": row["position"],
-                }
-            return row
-
-        edited(lake, "gate_positions", change)
-
-    db: Database = make_db(then=then)
+    db: Database = make_db(then=lambda lake: write_gate(lake, disagreements={"auto_bf16": 9, "naive_bf16": 1}))
     row = db.row("SELECT * FROM gate_paired WHERE config = 'auto_bf16'")
     # -1 at nine positions: right at the two where stock is wrong, wrong at the seven others.
     assert [
@@ -84,6 +68,20 @@ def test_each_criterion_fails_by_itself(make_db: MakeDatabase, table: str, chang
     assert found.pop("auto_bf16") == ("failed", reason)
     assert found.pop("stock_bf16_vs_float32") == ("yardstick", None)
     assert set(found.values()) == {("passed", None)}
+
+
+def test_a_position_at_which_stock_decided_twice_differently_has_no_pair(make_db: MakeDatabase) -> None:
+    def then(lake: Path) -> None:
+        write_gate(lake)
+        change = {"config": "stock_bf16_vs_float32", "position": 700}
+
+        def other(row):
+            return {**row, "candidate_top1": 7} if change.items() <= row.items() else row
+
+        edited(lake, "gate_positions", other)
+
+    found = make_db(then=then).row("SELECT verdict, reason FROM gate_results WHERE config = 'auto_bf16'")
+    assert found == {"verdict": "failed", "reason": "only 1035 of 1036 positions have a pair"}
 
 
 def test_decisions_are_counted_against_the_policy_of_the_precision(make_db: MakeDatabase) -> None:
