@@ -93,9 +93,9 @@ def main() -> int:
         if (PROJECT / "data" / "samples").is_dir():
             build([PROJECT / "data"], folder / "own.db")
             own = own_documents(PROJECT, PROJECT / "data", folder / "own.db")
-            counts = f"{own.mutants.total()} mutants, {own.untrue.total()} untrue, {len(own.missed)} missed"
-            print(f"own documents: {counts}")
-            missed += len(own.missed)
+            print("own documents:")
+            _print(own)
+            missed += len(own.missed) + len(own.crashed)
     return int(missed > 0 or alarmed)
 
 
