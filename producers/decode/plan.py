@@ -13,7 +13,7 @@ DEFAULT_MODEL = "upcycled-smollm2"
 REFERENCE = "stock_eager_bf16"
 BF16 = "bf16"
 PRECISIONS = (BF16, "int8_w8a16", "int8_w8a8")
-WARM_UP_STEPS = 2
+WARM_UP_STEPS = 1
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ BROKEN = [
         f"UPDATE {RATES_TABLE} SET repeats = 2",
         "has 2 repeats of 8 steps; the policy",
     ),
-    ("decode.repeats", FALSE, f"UPDATE {RATES_TABLE} SET steps = 3", "has 3 repeats of 3 steps"),
+    ("decode.repeats", FALSE, f"UPDATE {RATES_TABLE} SET steps = 1", "has 3 repeats of 1 steps"),
     (
         "decode.output-repeats",
         FALSE,

@@ -121,7 +121,7 @@ def test_a_run_is_complete_when_nothing_required_is_missing(make_db: MakeDatabas
     def then(lake: Path) -> None:
         runs["whole"] = write_decode(lake, required, number=200, device=device)
         runs["missing"] = write_decode(lake, fewer, number=201, device=device)
-        runs["short"] = write_decode(lake, required, number=202, device=device, steps=3)
+        runs["short"] = write_decode(lake, required, number=202, device=device, steps=1)
         runs["few"] = write_decode(lake, required, number=203, device=device, repeats=2)
         for name, number, fault in (("own", 204, "contestant"), ("machine", 205, "environment")):
             runs[name] = write_decode(lake, fewer, number=number, device=device, model=name)

@@ -50,7 +50,7 @@ def test_a_run_writes_its_lake_builds_the_warehouse_and_prints_the_rates(
     ]
     plan = json.loads(events[0]["plan_json"])
     assert plan["config"] == [REFERENCE, "grouped_mm_bf16"]
-    assert (plan["prompt_tokens"], plan["steps"], plan["repeats"], plan["warm_up_steps"]) == (4, 2, 1, 2)
+    assert (plan["prompt_tokens"], plan["steps"], plan["repeats"], plan["warm_up_steps"]) == (4, 2, 1, 1)
     (registered,) = rows(tmp_path / "lake", "policies")
     assert registered["policy_sha256"] == events[0]["policy_sha256"] == load_policy().sha256
     with duckdb.connect("warehouse.db", read_only=True) as db:

@@ -52,7 +52,7 @@ def test_what_passes_is_timed_in_every_repeat(start: Start, lake: Path) -> None:
         assert (row["status"], row["stage"], row["positions"]) == ("passed", "check", positions)
         assert (row["clock"], row["cache"], row["reference"]) == ("perf-counter", "dynamic", names[0])
     assert checked["stock_eager_bf16"]["disagreements"] == 0
-    # A prompt and four steps in each of two layers: the kernel that ran, not the one that was asked for.
+    # A prompt and three steps in each of two layers: the kernel that ran, not the one that was asked for.
     assert [checked[name]["kernel_calls"] for name in names] == [None, None, positions, positions]
     assert checked["dispatch_bf16"]["kernels"] in {"naive", "persistent", "vector"}
     # int8 weights are half as many bytes, and everything else is the same model.
@@ -132,7 +132,7 @@ def test_a_kernel_that_did_not_run_is_no_candidate(start: Start, lake: Path) -> 
     (row,) = [row for row in rows(lake, "decode_configs") if row["config"] == "dispatch_bf16"]
     assert (row["reason_code"], row["detail"]) == (
         "kernel-not-called",
-        "dispatch ran 0 times in some layer, for 5 forwards",
+        "dispatch ran 0 times in some layer, for 4 forwards",
     )
 
 
