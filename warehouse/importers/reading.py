@@ -23,6 +23,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # escaped; half of a pair is no t
 _SPACE = re.compile(r"[\s\ufeff]*")
 _MOST_PROBLEMS = 1000  # a file with more is no result file; the rest of it is one problem
 _SHOWN = 60
+_DEEPEST = 64  # levels; whoever handles a value may recurse into it
+_TOO_DEEP = "nested too deep to be a result"
+_CONTAINERS = frozenset({dict, list})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ _FAILED = _Failed()
 
 
 def _fast(data: bytes) -> Any:
-    """Parse one value with the quick parser; _FAILED where that cannot vouch for it (see :func:`_doubled`).
+    """Parse one value with the quick parser; _FAILED where that cannot vouch for it (see :func:`_vouched`).
 
     It needs the least memory of the quick ones: it builds no tree of its own beside the Python values.
     """
@@ -67,28 +70,30 @@ def _fast(data: bytes) -> Any:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError):
         return _FAILED
-    return _FAILED if _doubled(data, value) else value
+    return value if _vouched(data, value) else _FAILED
 
 
-def _doubled(data: bytes, value: Any) -> bool:
-    """Whether a key may stand twice in an object, of which the quick parser keeps the last and says nothing.
+def _vouched(data: bytes, value: Any) -> bool:
+    """Whether no key stands twice in an object, of which the quick parser keeps the last, and nothing is too deep.
 
-    Where as many colons follow a quotation mark as there are keys, none does. Otherwise the slow parser looks.
+    Where as many colons follow a quotation mark as there are keys, none stands twice. Otherwise the slow parser looks.
     """
-    return data.count(b'":') - data.count(b'\\":') != _keys(value)
+    keys, depth = _shape(value)
+    return depth <= _DEEPEST and data.count(b'":') - data.count(b'\\":') == keys
 
 
-def _keys(value: Any) -> int:
-    """Number of keys in a value, without recursion; a list that begins with a plain value is not walked through."""
-    count, waiting = 0, [value]
+def _shape(value: Any) -> tuple[int, int]:
+    """Number of keys in a value, and how deep it is nested; without recursion."""
+    keys, deepest, waiting = 0, 0, [(value, 1)]
     while waiting:
-        here = waiting.pop()
+        here, depth = waiting.pop()
+        deepest = max(deepest, depth)
         if isinstance(here, dict):
-            count += len(here)
-            waiting.extend(v for v in here.values() if isinstance(v, dict | list))
-        elif isinstance(here, list) and here and isinstance(here[0], dict | list):
-            waiting.extend(v for v in here if isinstance(v, dict | list))
-    return count
+            keys += len(here)
+            here = list(here.values())
+        if isinstance(here, list) and not _CONTAINERS.isdisjoint(map(type, here)):
+            waiting.extend((inner, depth + 1) for inner in here if isinstance(inner, dict | list))
+    return keys, deepest
 
 
 class _Decoder:
@@ -109,6 +114,8 @@ class _Decoder:
         value, end = self._json.raw_decode(text, start)
         if self._twice:
             return None, end, f"the key '{self._twice[0][:_SHOWN]}' stands twice with different values"
+        if _shape(value)[1] > _DEEPEST:
+            return None, end, _TOO_DEEP
         try:
             if not text.isascii():
                 text[start:end].encode()
@@ -204,7 +211,7 @@ def _flat(value: Any, place: str) -> Iterator[Item]:
 
 def _why(error: ValueError | RecursionError, text: str, end: int) -> str:
     if isinstance(error, RecursionError):
-        return "nested too deep to be a result"
+        return _TOO_DEEP
     if not isinstance(error, json.JSONDecodeError):
         return f"not readable as JSON ({str(error).split(';')[0]})"
     what = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"

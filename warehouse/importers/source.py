@@ -161,7 +161,8 @@ class Source:
     def describe(self) -> str:
         """Say what kind of file this is and what it begins with, in a few words."""
         if self.kind == JSON:
-            return f"this JSON file ({_shown(self.first) or 'no object in it'})"
+            problem = next((f"{i.place}: {i.problem}" for i in self.items if i.problem), "no object in it")
+            return f"this JSON file ({_shown(self.first) or problem})"
         if self.kind in {CSV, PARQUET}:
             return f"this {self.kind} file ({', '.join(self.columns[:_SHOWN]) or 'unreadable'})"
         return f"this {self.kind} file"

@@ -122,6 +122,7 @@ def test_a_folder_says_what_each_file_was(imports: Imports) -> None:
         ("zeros.json", b"\0" * 100, "the file is binary."),
         ("cut.parquet", b"PAR1abc", "no format recognises this Parquet file (unreadable)"),
         ("list.json", b"[]", "no format recognises this JSON file (no object in it)"),
+        ("cut.json", b'{"date": "2026', "no format recognises this JSON file (line 1 (byte 0): cut short: "),
     ],
 )
 def test_a_data_file_of_no_format_is_partial_and_the_rest_is_imported(

@@ -85,7 +85,16 @@ def test_texts_that_look_like_keys_are_no_keys() -> None:
     assert values(b'{"a": "say \\"b\\": 1", "c": ": x"}') == [{"a": 'say "b": 1', "c": ": x"}]
 
 
-@pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000])
+@pytest.mark.parametrize(
+    "deep",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b'{"a":' * 65 + b"1" + b"}" * 65,
+        b'{"a": [1, ' + b"[" * 500 + b"]" * 500 + b"]}",
+        b'{"a": [NaN, ' + b"[" * 500 + b"]" * 500 + b"]}",
+    ],
+)
 def test_deep_nesting_is_a_problem(deep: bytes) -> None:
     assert [problem for _, problem in problems(deep)] == ["nested too deep to be a result"]
 
