@@ -24,6 +24,7 @@ from producers.progress import Progress
 from producers.resume import RunState, check_unchanged, has_policy
 from producers.scratch import Scratch
 from producers.serve import options as command_line
+from producers.serve.clients import Clients
 from producers.serve.engines import Served, has_weights
 from producers.serve.options import Options
 from producers.serve.plan import Plan, check_same, from_json
@@ -99,7 +100,7 @@ def _serve(options: Options) -> int:
             environment,
             recorder,
             budget,
-            lambda: scratch.client(client, paths, budget.check_signal),
+            Clients(lambda: scratch.client(client, paths, budget.check_signal), options.client_processes),
             progress.note,
         )
         progress.note(f"serve run {state.run_id}, lake {options.lake}, logs {place.logs}")

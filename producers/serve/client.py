@@ -1,17 +1,18 @@
-"""The one client of all engines: guidellm's OpenAI backend under a bounded number of requests in flight.
+"""The client of all engines: guidellm's OpenAI backend under a bounded number of requests in flight.
 
 ``python -m producers.serve.client`` speaks JSON lines (:mod:`producers.jsonlines`) and lives for all points of
-all engines. It imports guidellm and nothing of torch or of the data side. guidellm sends, parses the stream
+all engines. Several of these processes may share a load (:mod:`producers.serve.clients`). It imports guidellm and nothing of torch or of the data side. guidellm sends, parses the stream
 and finds errors (an HTTP status, an error in a stream that began with 200, an empty answer); what is added
 here is the time of every chunk, which it does not keep.
 
     hello  {}                                                -> client, client_version, python_version, pid
     point  {target, model, requests: [{body, start_s}],      -> results, duration_s, cpu_s
-            concurrency, silence_s, deadline_s}
+            concurrency, begin_at, silence_s, deadline_s}
 
 A result is {error, input_tokens, output_tokens, cached_tokens, ttft_s, chunk_gaps_s, latency_s, start_s}. Times
 are differences of one monotonic clock from just before a request is sent; latency ends at the last chunk;
 ``start_s`` counts from the point's start, as the ``start_s`` that is asked for (0: as soon as there is room).
+The point starts at ``begin_at`` (Unix time), so that processes which share it start together.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ def point(request: Request) -> Mapping[str, Any]:
             request["model"],
             request["requests"],
             concurrency=request["concurrency"],
+            begin_at=request["begin_at"],
             silence_s=request["silence_s"],
             deadline_s=request["deadline_s"],
         )
@@ -110,6 +112,7 @@ async def drive(
     requests: Sequence[Mapping[str, Any]],
     *,
     concurrency: int,
+    begin_at: float,
     silence_s: float,
     deadline_s: float,
 ) -> Mapping[str, Any]:
@@ -120,6 +123,7 @@ async def drive(
         model: the name that the server knows.
         requests: each with the JSON body of a streamed completion, and when to send it at the earliest.
         concurrency: requests in flight.
+        begin_at: Unix time to start at; the past is now.
         silence_s: longest silence of the server within one request.
         deadline_s: after this time whatever is not done is an error.
     """
@@ -138,6 +142,7 @@ async def drive(
     waiting = iter(enumerate(requests))
     over = asyncio.Event()
     await backend.process_startup()
+    await asyncio.sleep(max(0.0, begin_at - time.time()))
     began, cpu = time.perf_counter(), time.process_time()
 
     async def lane() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from producers.serve.engines import ENGINES, Engine, custom
 from producers.serve.state import NEWEST
 
 _LARGEST = 2**31 - 1
+_MOST_CLIENTS, _CORES_A_CLIENT = 4, 4  # the server needs cores too
 WEIGHTS = ("trained", "dummy", "upcycled", "seeded")
 
 
@@ -42,6 +44,7 @@ class Options:
     request_timeout_s: float
     point_timeout_s: float
     stop_timeout_s: float
+    client_processes: int
 
 
 def parse(arguments: Sequence[str] | None, about: str) -> Options:
@@ -99,6 +102,7 @@ def parse(arguments: Sequence[str] | None, about: str) -> Options:
         request_timeout_s=_value("request-timeout", _positive, given.request_timeout),
         point_timeout_s=_value("point-timeout", _positive, given.point_timeout),
         stop_timeout_s=_value("stop-timeout", _positive, given.stop_timeout),
+        client_processes=_client_processes(given.client_processes),
     )
 
 
@@ -168,6 +172,9 @@ def _parser(about: str) -> argparse.ArgumentParser:
         default="20",
         metavar="S",
         help="how long a server may take to end before it is killed",
+    )
+    add(
+        "--client-processes", metavar="N", help="that share the load (default: one for four cores, at most 4)"
     )
     add("--busy-ok", action="store_true", help="serve although the card is in use")
     add("--no-build", action="store_true", help="do not build warehouse.db at the end")
@@ -245,6 +252,12 @@ def _value(name: str, read: Callable[[str], Any], text: str) -> Any:
         return read(text)
     except ValueError as error:
         raise UsageError(f"'--{name.replace('_', '-')}' {error}.") from error
+
+
+def _client_processes(text: str | None) -> int:
+    if text is None:
+        return max(1, min(_MOST_CLIENTS, (os.cpu_count() or 1) // _CORES_A_CLIENT))
+    return int(_value("client-processes", _whole(1), text))
 
 
 def _optional(name: str, text: str | None) -> float | None:

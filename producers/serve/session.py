@@ -15,17 +15,14 @@ from typing import Any
 from producers.budget import Budget
 from producers.environment import ROOT, Environment
 from producers.errors import PeerError, RefusedError
-from producers.process import Peer
 from producers.recorder import Row, scrub
 from producers.serve import prompts
+from producers.serve.clients import MAX_STARTS, Clients
 from producers.serve.engines import Engine, Served
 from producers.serve.plan import Plan, Point
 from producers.serve.recorder import ServeRecorder, Setting
 from producers.serve.server import EngineError, Server, environment, find_program, free_port
 
-MAX_STARTS = 3  # of one engine, and of the client: what died under load may do so again
-_HELLO_S = 120.0
-_SLACK_S = 60.0
 _DEATH_S = 1.0  # requests fail before their server's end is known
 _MARGIN = 1.5
 _VERSIONS_S = 120.0
@@ -86,7 +83,7 @@ class Session:
         device: the machine.
         recorder: writes to the lake.
         budget: when to stop.
-        start_client: starts the client's process.
+        clients: make the load.
         say: shows a line.
     """
 
@@ -95,12 +92,9 @@ class Session:
     device: Environment
     recorder: ServeRecorder
     budget: Budget
-    start_client: Callable[[], Peer]
+    clients: Clients
     say: Callable[[str], None]
     refused: list[Point] = field(default_factory=list)
-    _client: Peer | None = None
-    _client_starts: int = 0
-    _client_columns: dict[str, Any] = field(default_factory=dict)
     _lasted_s: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def run(self, engines: Sequence[Engine], done: set[Point]) -> None:
@@ -117,7 +111,7 @@ class Session:
                 if pending:
                     self._engine(engine, pending)
         finally:
-            self._close_client()
+            self.clients.close()
 
     # ---- one engine ----
 
@@ -175,12 +169,10 @@ class Session:
             prompts.encode(drawn)
         )
         starts = prompts.arrivals(plan.seed, label, count, plan.request_rate)
-        setting = Setting({**setting.columns, **self._client_columns}, setting.extra)
+        setting = Setting({**setting.columns, **self.clients.columns}, setting.extra)
         try:
             self._connect()
             self._ask(engine, server, point, warm, [0.0] * len(warm))
-            if not server.alive():
-                raise server.died("during the warm-up")
             answer = self._ask(engine, server, point, drawn, starts)
         except EngineError as error:
             self.refused.append(point)
@@ -209,23 +201,18 @@ class Session:
             {"body": engine.body(served, prompt, self.plan.output_tokens), "start_s": start}
             for prompt, start in zip(asked, starts, strict=True)
         ]
-        assert self._client is not None  # noqa: S101 - _connect() came before
         try:
-            return self._client.request(
-                "point",
-                deadline + _SLACK_S,
+            return self.clients.point(
+                requests,
+                concurrency=point.concurrency,
+                deadline_s=deadline,
                 target=server.target,
                 model=served.name,
-                requests=requests,
-                concurrency=point.concurrency,
                 silence_s=self.place.request_timeout_s,
-                deadline_s=deadline,
             )
         except PeerError as error:
-            self._close_client()
-            raise EngineError(
-                "client-crashed", f"{error}; log of the server: {server.last_lines()}"
-            ) from error
+            detail = f"{error}; log of the server: {server.last_lines()}"
+            raise EngineError("client-crashed", detail) from error
 
     # ---- what an engine is ----
 
@@ -313,7 +300,12 @@ class Session:
             "prefix_cache": engine.cache_state(extra),
             "server_args_json": json.dumps(arguments, sort_keys=True),
         }
-        return Setting(columns, {"versions": dict(versions), "config_sha256": self.place.config_sha256})
+        extra_json = {
+            "versions": dict(versions),
+            "config_sha256": self.place.config_sha256,
+            "client_processes": self.clients.count,
+        }
+        return Setting(columns, extra_json)
 
     # ---- the client ----
 
@@ -323,33 +315,18 @@ class Session:
         Raises:
             EngineError: ``client-crashed``.
         """
-        if self._client is not None:
-            return
-        if self._client_starts == MAX_STARTS:
-            raise EngineError("client-crashed", f"{MAX_STARTS} times")
-        self._client_starts += 1
         try:
-            self._client = self.start_client()
-            hello = self._client.request("hello", _HELLO_S)
+            self.clients.connect()
         except PeerError as error:
-            self._close_client()
-            raise EngineError(
-                "client-crashed",
-                f"{error}; it needs guidellm: see docs/serving.md, or --interpreter client=...",
-            ) from error
-        self._client_columns = {"client": hello["client"], "client_version": hello["client_version"]}
-
-    def _close_client(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+            detail = f"{error}; it needs guidellm: see docs/serving.md, or --interpreter client=..."
+            raise EngineError("client-crashed", detail) from error
 
     # ---- what is told, and what is left behind ----
 
     def _refuse(self, points: Sequence[Point], setting: Setting, error: EngineError) -> None:
         if points:
             self.refused += points
-            columns = {**setting.columns, **self._client_columns}
+            columns = {**setting.columns, **self.clients.columns}
             self.recorder.refusals(
                 self.plan, points, Setting(columns, setting.extra), error.code, error.detail
             )

@@ -63,12 +63,20 @@ def test_a_point_is_measured_and_recorded(serve):
 
 
 def test_two_engines_are_asked_the_same(serve):
-    done = serve(*serve.arguments("ok", "slow-start"))
+    done = serve(*serve.arguments("ok", "slow-start"), "--client-processes=2", "--requests=5")
 
     assert done.returncode == 0, done.stderr
     runs = serve.runs()
     assert runs["ok"]["prompts_sha256"] == runs["slow-start"]["prompts_sha256"]
     assert json.loads(runs["slow-start"]["extra_json"])["ready_s"] >= 1
+    assert {json.loads(run["extra_json"])["client_processes"] for run in runs.values()} == {2}
+    for run in runs.values():  # two processes with a lane each: every request once, in its place
+        where = f"WHERE serving_id = '{run['serving_id']}' ORDER BY request"
+        starts = serve.rows(f"SELECT request, start_s FROM serving_requests {where}")
+        assert [row["request"] for row in starts] == [0, 1, 2, 3, 4]
+        assert starts[0]["start_s"] < starts[2]["start_s"] < starts[4]["start_s"]
+        assert starts[1]["start_s"] < starts[3]["start_s"]
+        assert run["requests_completed"] == 5
 
 
 def test_what_goes_wrong_is_a_refusal_with_its_reason(bad):
