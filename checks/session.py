@@ -25,7 +25,10 @@ from checks.judge import Validate, make_validator
 from checks.model import Rule, RuleResult
 from warehouse.lake import require_text
 
-NEEDED = ("build_info", "lake_files", "policies", "policy_values", "winners", "contestant_status")
+NEEDED = (
+    *("build_info", "lake_files", "policies", "policy_values", "winners", "contestant_status"),
+    *("gate_runs", "decode_runs", "serving_entrants", "points_summary"),
+)
 CLAIM_COLUMNS = ("document", "line", "sentence", "kind", "query", "verdict", "reason", "judged")
 CLAIM_TYPES = {"line": "BIGINT", "judged": "BOOLEAN"}
 
@@ -171,7 +174,9 @@ def _open(db: Path) -> duckdb.DuckDBPyConnection:
     absent = [name for name in NEEDED if not _present(con, name)]
     if absent:
         con.close()
-        raise NoDatabaseError(f"{db} has no {', '.join(absent)}: it is no warehouse; run `warehouse build`")
+        raise NoDatabaseError(
+            f"{db} has no {', '.join(absent)}: it is no warehouse, or of an older version; run `warehouse build`"
+        )
     return con
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from checks.claims import beside
 from checks.claims.lexicon import Lexicon
 from checks.claims.macros import Call
 from checks.claims.sizes import vague
@@ -24,22 +25,14 @@ from checks.claims.wording import (
 
 _MEASURES = {
     "race": {"time"},
-    "decode": {"time", "throughput", "decode"},  # that it is inside a model has to be said, see _metric
+    "decode": {"time", "throughput", "decode"},
     "serving": {"time", "throughput", "ttft", "cost", "serving"},
     "gate": {"accuracy"},
-}
-# What a sentence about a metric of served engines speaks of; the first of each is what it has to name.
-_SERVED = {
-    "output_tokens_per_s": {"throughput", "serving"},
-    "ttft_p50_ms": {"ttft", "time", "serving"},
-    "ttft_p99_ms": {"ttft", "time", "serving"},
 }
 CONCURRENCY = re.compile(
     r"concurrency(?: of| =|:)? (\d+)|(\d+) (?:concurrent|parallel|clients?|users?|requests? at (?:a time|once))",
     re.IGNORECASE,
 )
-# Words of a configuration's name that every sentence about the gate has.
-_UNSPECIFIC = frozenset({"stock", "vs"})
 _BACKWARDS = {Relation.SLOWER, Relation.AS_LONG}
 
 
@@ -113,16 +106,9 @@ def read(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:  # noqa
 
 def _metric(call: Call, clause: Clause, found: Sequence[Comparative]) -> str | None:
     said = metrics(clause.said)
-    measures = _SERVED.get(call.get("metric_name") or "", _MEASURES[call.macro.domain])
-    foreign = said - measures
+    foreign = said - _MEASURES[call.macro.domain]
     if call.macro.evidence == "measured" and foreign:
         return f"the sentence is about {', '.join(sorted(foreign))}, {call.name} measures something else"
-    if (
-        call.macro.domain == "serving"
-        and call.macro.relations
-        and not said & (measures - {"time", "serving"})
-    ):
-        return f"the sentence has to say in what: the query compares {call.get('metric_name')}"
     leads = any(c.relation is Relation.LEAD for c in found)
     if leads and not said and "%" not in clause.said.replace("percent", "%"):
         return "'leads' needs a metric: say in what"
@@ -148,58 +134,7 @@ def _foreign(call: Call, clause: Clause, lexicon: Lexicon) -> str | None:  # noq
         call.get("concurrency")
     }:
         return f"the sentence has to say concurrency {call.get('concurrency')}, and no other"
-    if domain == "gate" and (why := _configuration(call.get("configuration") or "", said, lexicon)):
-        return why
-    return _place(call, clause, lexicon) if domain in lexicon.places else None
-
-
-def _place(call: Call, clause: Clause, lexicon: Lexicon) -> str | None:
-    """The model and the device are named where the lake has several of the kind, and no other one is."""
-    known = lexicon.places[call.macro.domain]
-    if not known:
-        return None  # the query finds no evidence
-    everything = " ; ".join([clause.said, *clause.around]).lower()
-    scope = lexicon.scope(clause.said, bare_numbers=False)
-    for at, (parameter, dimension) in enumerate((("model_name", "workload"), ("device_name", "device"))):
-        values = {place[at] for place in known}
-        meant = call.get(parameter) or (min(values) if len(values) == 1 else "")
-        if not meant:
-            return f"the lake has {', '.join(sorted(values))}: give {parameter} := one of them"
-        if len(values) > 1 and not _says(everything, meant):
-            return f"the sentence has to name {meant}"
-        others = [v for v in sorted(values) if v != meant and _says(clause.said.lower(), v)]
-        others += [
-            v
-            for v in sorted(scope.get(dimension, ()))
-            if not meant.lower().startswith(v.lower())
-            and not _says(v.lower(), meant)
-            and v.lower() not in meant.lower().split()
-        ]
-        if others:
-            return f"the sentence says {others[0]}, the query is about {meant}"
-    return None
-
-
-def _says(text: str, name: str) -> bool:
-    """Whether ``text``, in lower case, has the name, or the last word of a card's ('H200' of 'NVIDIA H200')."""
-    last = name.lower().rpartition(" ")[2]
-    words = {name.lower(), name.lower().replace("-", " "), *([last] if re.search(r"\d", last) else [])}
-    return any(re.search(rf"(?<![\w-]){re.escape(w)}(?![\w-])", text) for w in words)
-
-
-def _configuration(pattern: str, text: str, lexicon: Lexicon) -> str | None:
-    """The gate's configuration is named by its words: 'auto int8_w8a8' for auto_int8_w8a8."""
-    chosen = lexicon.configurations_of(pattern)
-    if not chosen:
-        return None  # the query finds no evidence
-    said = set(re.findall(r"[a-z0-9]+", text.lower()))
-    words = {c: set(c.lower().split("_")) - _UNSPECIFIC for c in lexicon.configurations}
-    named = set[str]().union(*(words[c] for c in chosen))
-    everything = len(chosen) == len(lexicon.configurations_of("*")) > 1
-    if not everything and not named <= said:
-        return f"the sentence has to name {', '.join(chosen)}"
-    foreign = set[str]().union(*words.values()) - named
-    return f"the sentence names '{min(foreign & said)}', the query does not" if foreign & said else None
+    return beside.mismatch(call, said, clause.around, lexicon) if domain in lexicon.places else None
 
 
 def _single(call: Call, clause: Clause, lexicon: Lexicon) -> Reading | str:

@@ -24,6 +24,8 @@ SECONDS = 5.0
 MAX_ROWS = 10_000
 MEMORY = "2GB"
 _QUERIES = Path(queries.__file__).parent
+# What the lexicon is read from; a warehouse of an older version lacks some of it.
+_NEEDED = ("winners", "run_roster", "gate_runs", "decode_runs", "serving_entrants")
 _MACROS_OVER_VIEWS = "*_claim_macros*.sql"
 # What gives another answer each time, or tells about the machine instead of the lake.
 _FORBIDDEN_FUNCTIONS = (
@@ -74,7 +76,8 @@ class Sandbox:
             self._con.execute(f"ATTACH '{str(self.db).replace(chr(39), chr(39) * 2)}' AS lake (READ_ONLY)")
             self._con.execute("USE lake")
             self._lock(self._con)
-            self._con.execute("SELECT 1 FROM winners LIMIT 0")
+            for view in _NEEDED:
+                self._con.execute(f"SELECT 1 FROM {view} LIMIT 0")
         except duckdb.Error as error:
             raise NoDatabaseError(
                 f"{self.db} is no warehouse ({_first_line(error)}); run 'warehouse build'"

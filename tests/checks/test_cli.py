@@ -187,3 +187,15 @@ def test_outside_the_environment_the_missing_package_is_one_sentence(command: st
     )
     assert done.returncode == 2
     assert re.fullmatch(rf"{command}: \S+ has no package 'typer'; run this in the env.*\n", done.stderr)
+
+
+@pytest.mark.usefixtures("in_good")
+@pytest.mark.parametrize("arguments", [["run"], ["fix"], ["new", "wins('dispatch', '*/*/*/*')"], ["report"]])
+def test_a_warehouse_of_an_older_version_is_named(arguments: list[str]) -> None:
+    Path("pyproject.toml").write_text('[tool.checks]\ndocuments = ["*.md"]\n')
+    change("DROP VIEW decode_runs CASCADE")
+    done = checks(*arguments)
+    assert done.exit_code == 2
+    assert "decode_runs" in done.stderr
+    assert "run " in done.stderr
+    assert done.stdout == ""

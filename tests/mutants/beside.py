@@ -81,6 +81,19 @@ FRAMES = {
     ),
 }
 
+# What a sentence is about, and what it could be turned into.
+SUBJECTS = {
+    "agreement": (("agrees with", "disagrees with"), ("agreement of", "accuracy of")),
+    "positions": (("was compared with", "agrees with"), ("stood beside", "agreed with")),
+    "decode-rate": (("decodes", "prefills"), ("decode rate", "prefill rate")),
+    "decode-speedup": (("decodes", "prefills"),),
+    "served-rate": ((" tokens/s", " input tokens/s"), (" serves ", " decodes ")),
+    "ttft": (("time to first token", "latency"), ("TTFT", "latency")),
+    "cost": (("million output", "thousand output"), ("million output", "million input")),
+    "served-speedup": (("throughput", "latency"), ("time to first token", "latency")),
+    "served-beats": (("throughput", "cost"), ("time to first token", "latency")),
+}
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -219,6 +232,7 @@ class BesideMutator(Mutator[Statement]):
             "unbound": self._unbound,
             "foreign-binding": self._foreign,
             "elsewhere": self._elsewhere,
+            "subject": self._subject,
         }
 
     def sentence(self, statement: Statement, comment: str | None = None) -> str:
@@ -285,3 +299,11 @@ class BesideMutator(Mutator[Statement]):
         """A model or a card put into the sentence that the lake has nothing of."""
         place = self.rng.choice(("On the A100, ", "For Mixtral, ", "On an H100, "))
         return Mutant("elsewhere", place + self.sentence(s), true=False)
+
+    def _subject(self, s: Statement) -> Mutant | None:
+        """The figure told of a neighbour: another rate, another latency, another price."""
+        text = self.sentence(s)
+        for words, other in SUBJECTS.get(s.kind, ()):
+            if words in text:
+                return Mutant("subject", self.layout(text.replace(words, other, 1)), true=False)
+        return None

@@ -49,6 +49,7 @@ HOLDS = [
     ("At concurrency 4 vLLM serves 356.4 tokens/s#.", SERVED),
     ("In throughput SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD),
     ("vLLM costs $2.81# per million output tokens at concurrency 4.", COST),
+    ("After a prompt of 128 tokens, at batch size 1, dispatch_bf16 decodes 396# tokens/s.", RATE),
 ]
 
 
@@ -79,10 +80,30 @@ WRONG = [
     # in which direction, in what
     ("Inside the model stock_eager_bf16 is 1.60x# faster than dispatch_bf16.", FASTER, "is not ahead of"),
     ("In throughput vLLM is 1.22x# faster than SGLang at concurrency 4.", AHEAD, "is not ahead of"),
-    ("SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD, "has to say in what"),
-    ("In cost SGLang is 1.22x# ahead of vLLM at concurrency 4.", AHEAD, "the sentence is about cost"),
+    ("SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD, "has to say what the query is about"),
+    ("In cost SGLang is 1.22x# ahead of vLLM at concurrency 4.", AHEAD, "has to say what the query is about"),
+    ("In TTFT SGLang is 1.22x# ahead of vLLM at concurrency 4.", AHEAD, "has to say what the query is about"),
+    # a neighbour of the figure
+    (
+        "In int8_w8a8, auto disagrees with the stock model at 98.07%# of positions.",
+        AGREEMENT,
+        "has to say what",
+    ),
+    (
+        "auto_int8_w8a8 agrees with the stock model at 1,036# positions.",
+        "positions('auto_int8_w8a8')",
+        "'agree'",
+    ),
+    ("dispatch_bf16 prefills 396# tokens/s.", RATE, "has to say what"),
+    ("At concurrency 4 vLLM answers in 26.2 ms#.", "ttft_ms('vllm', 4)", "has to say what"),
+    ("vLLM costs $2.81# per thousand output tokens at concurrency 4.", COST, "has to say what"),
+    (
+        "In TTFT SGLang is 1.22x# ahead of vLLM at concurrency 4.",
+        "serving_speedup('sglang', 'vllm', 4, 'ttft_p99_ms')",
+        "no sentence can tell",
+    ),
     # another kind of evidence
-    ("In throughput SGLang is 1.60x# faster than vLLM at concurrency 4.", FASTER, "compares"),
+    ("In throughput SGLang is 1.60x# faster than vLLM at concurrency 4.", FASTER, "has to say what"),
 ]
 
 
