@@ -2,8 +2,11 @@
 
 from checks.model import Between, OneOf, Rule, Severity, Status, Suite
 
-# Runs whose word is in the winners table. An older run that was superseded cannot close the gate.
-SPEAKING = "(SELECT DISTINCT run_id FROM winners)"
+# Runs whose word is in the winners table, or stands for a served engine. An older run that was superseded cannot
+# close the gate.
+SPEAKING = (
+    "(SELECT DISTINCT run_id FROM winners UNION SELECT run_id FROM serving_entrants WHERE run_id IS NOT NULL)"
+)
 
 # What a producer of this package writes: without any of it there is no run to ask about.
 MEASURED = (
@@ -158,8 +161,8 @@ INTEGRITY = Suite(
         ),
         Rule(
             "integrity.policy-registered-first",
-            "The policy of a run was in the lake before its first verdict, device state, worker or gate "
-            "configuration.",
+            "The policy of a run was in the lake before its first verdict, device state, worker, gate "
+            "configuration or served point.",
             """
             WITH firsts AS (
                 SELECT run_id, min(recorded_at) AS first_at
@@ -168,6 +171,7 @@ INTEGRITY = Suite(
                     UNION ALL SELECT run_id, recorded_at FROM device_states
                     UNION ALL SELECT run_id, recorded_at FROM workers
                     UNION ALL SELECT run_id, started_at FROM gate_configs
+                    UNION ALL SELECT run_id, recorded_at FROM serving_measured
                 )
                 GROUP BY run_id
             )
@@ -214,7 +218,8 @@ INTEGRITY = Suite(
                     '; ' ORDER BY k.key
                 ) FILTER (WHERE o.value IS DISTINCT FROM n.value), 'nothing') END AS changed
             FROM run_status s
-            JOIN keys k ON k.key = 'version' OR starts_with(k.key, s.producer || '.')
+            JOIN keys k ON k.key = 'version'
+                OR starts_with(k.key, CASE s.producer WHEN 'serve' THEN 'serving' ELSE s.producer END || '.')
             LEFT JOIN policy_then o ON o.policy_sha256 = s.policy_sha256 AND o.key = k.key
             LEFT JOIN policy_today n ON n.key = k.key
             WHERE s.run_id IN {SPEAKING}
