@@ -137,7 +137,7 @@ class Session:
                 pending = self._points(engine, server, setting, pending)
             except EngineError as error:
                 self._refuse(pending, setting, error)
-                return
+                pending = []
             finally:
                 killed = server.stop()
                 self.say(f"{engine.name}: stopped" + (f", {killed} processes by force" if killed else ""))

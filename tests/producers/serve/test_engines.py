@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +62,20 @@ def test_a_command_of_ones_own_is_filled_in():
     )
     with pytest.raises(ValueError, match="is empty"):
         custom("mine", " ")
+
+
+def test_the_coordinator_needs_no_torch_no_engine_and_no_database():
+    absent = ("torch", "duckdb", "typer", "polars", "pandas", "transformers", "guidellm", "vllm", "sglang")
+    code = f"import sys\nfor name in {absent}:\n    sys.modules[name] = None\nimport producers.serve.__main__"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def plan(**given):
