@@ -87,19 +87,25 @@ class Scratch:
 
     def referee(self, poll: Callable[[], None]) -> Peer:
         """Start the process that draws inputs and computes references."""
-        return self._start("referee", "producers.referee", None, (), poll)
+        return self.process("referee", "producers.referee", poll)
 
     def process(self, name: str, module: str, poll: Callable[[], None]) -> Peer:
-        """Start a process of our own, under this interpreter.
+        """Start a process of our own, under this interpreter and with the folders of PYTHONPATH.
+
+        It belongs to the command that starts it, so it finds the same packages. What is measured against
+        others is started with folders of its own instead, and inherits none.
 
         Args:
             name: names its log.
             module: what it runs, with ``python -m``.
             poll: see :class:`producers.process.Peer`.
         """
-        return self._start(name, module, None, (), poll)
+        own = tuple(folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder)
+        return self._start(name, module, None, own, poll)
 
-    def client(self, interpreter: str | None, import_paths: tuple[str, ...], poll: Callable[[], None]) -> Peer:
+    def client(
+        self, interpreter: str | None, import_paths: tuple[str, ...], poll: Callable[[], None]
+    ) -> Peer:
         """Start the load generator of served engines.
 
         Raises:

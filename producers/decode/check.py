@@ -80,16 +80,18 @@ def compare(
         Failure: ``nan-output``.
     """
     decoder.start(prompt)
-    logits = [decoder.logits.float().clone()]
+    logits, decisions = [decoder.logits.float().clone()], [decoder.token.flatten().clone()]
     for token in reference.tokens[:-1]:
         decoder.token.copy_(token.view(1, 1))
         decoder.step()
         logits.append(decoder.logits.float().clone())
+        decisions.append(decoder.token.flatten().clone())
     found = torch.stack(logits)
     if not bool(torch.isfinite(found).all()):
         position = int((~torch.isfinite(found).all(dim=-1)).nonzero()[0])
         raise Failure("nan-output", f"the logits of position {position} hold NaN or infinity")
-    chosen = found.argmax(dim=-1)
+    # The decoder's own choices: of equal logits, which bfloat16 often has, another argmax may take another.
+    chosen = torch.cat(decisions)
     return _agreement(chosen, reference, large_gap_logits), chosen
 
 

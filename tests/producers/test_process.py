@@ -204,6 +204,27 @@ def test_scratch_is_in_memory_only_where_that_has_room(tmp_path, monkeypatch, fr
         assert own.folder.parent == (shm if memory else disk)
 
 
+def test_processes_of_our_own_find_the_packages_of_the_command_and_others_only_theirs(tmp_path, monkeypatch):
+    """A command run with PYTHONPATH must not compare what its worker imports from elsewhere."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+        paths = ECHO.replace('"echo": request', '"paths": sys.path')
+        (folder / "paths_of.py").write_text(paths)
+    monkeypatch.setenv("PYTHONPATH", str(ours))
+    with scratch.Scratch(Device("cpu-interpreter", "cpu-x")) as own:
+        found = []
+        for peer in (
+            own.process("own", "paths_of", lambda: None),
+            own._start("other", "paths_of", None, (str(theirs),), lambda: None),
+        ):
+            found.append(peer.request("hello", 30.0)["paths"])
+            peer.close()
+    assert str(ours) in found[0]
+    assert str(theirs) in found[1]
+    assert str(ours) not in found[1]
+
+
 def test_no_place_for_scratch_is_a_refusal(tmp_path, monkeypatch):
     monkeypatch.setattr(scratch, "_SHARED_MEMORY", tmp_path / "none")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))

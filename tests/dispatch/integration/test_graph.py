@@ -43,12 +43,13 @@ def test_a_replay_routes_by_the_ids_of_now(precision, device):
     assert torch.equal(result, layer(x, ids, weights))
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype:UserWarning")
 def test_nothing_synchronises_with_the_host(device):
     layer = layer_of(device)
     inputs = routed(device)
     layer(*inputs)
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         layer(*inputs)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -68,6 +68,23 @@ def test_a_candidate_reads_the_references_tokens_whatever_it_chose() -> None:
     assert agreement.large_gaps == 1
 
 
+class TakesTheLast(Told):
+    """Of equal logits chooses the last, where ``argmax`` of a stack of them takes the first."""
+
+    def _choose(self) -> None:
+        super()._choose()
+        self.token = (self.logits == self.logits.max()).nonzero().max().view(1, 1)
+
+
+def test_of_equal_logits_the_decoders_own_choice_counts() -> None:
+    """bfloat16 logits tie, and which of two equal ones is taken depends on the reduction's shape."""
+    told = TakesTheLast(candidate(p1=(9.0, 9.0, 0.0, 0.0)))
+    agreement, chosen = compare(told, PROMPT, reference(), large_gap_logits=1.0)
+    assert chosen.tolist() == [3, 1, 1, 2]
+    assert (agreement.disagreements, agreement.first_gap_logits) == (1, 0.5)
+    check_repeat(torch.tensor([3, 1, 0, 0]), chosen, reference())
+
+
 def test_equal_decisions_have_no_gap() -> None:
     agreement, _ = compare(Told(REFERENCE + 7), PROMPT, reference(), large_gap_logits=1.0)
     assert (agreement.disagreements, agreement.first_disagreement, agreement.large_gaps) == (0, None, 0)
