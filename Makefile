@@ -2,6 +2,7 @@
 #
 #   make race            race the kernels under Triton's interpreter, build the warehouse, judge it, report
 #   make race DEVICE=cuda  the same on the GPU of this machine, with the engines that are installed
+#   make decode          time decode steps inside a model, each configuration checked against stock's tokens first
 #   make test            lint, types and the tests that need no GPU and are not slow
 #   make slow            the slow tests
 #   make gate            the kernels inside SmolLM2, every next-token decision beside the stock model's, judged
@@ -28,7 +29,7 @@ ifeq ($(DEVICE),cpu)
 RACE_ENV := TRITON_INTERPRET=1
 endif
 
-.PHONY: race winners gate serve test lint slow bench install clean
+.PHONY: race winners gate decode serve test lint slow bench install clean
 
 # The report runs the whole gate itself: it writes nothing and fails where `checks run` fails.
 race: $(READY)
@@ -42,6 +43,11 @@ winners: $(READY)
 gate: $(MODELS)
 	$(RACE_ENV) $(BIN)/python -m producers.gate
 	$(BIN)/duckdb -readonly warehouse.db < queries/gate.sql
+	$(BIN)/checks run
+
+decode: $(MODELS)
+	$(RACE_ENV) $(BIN)/python -m producers.decode
+	$(BIN)/duckdb -readonly warehouse.db < queries/decode.sql
 	$(BIN)/checks run
 
 test: lint
