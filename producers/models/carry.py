@@ -19,7 +19,7 @@ def split(folder: Path, part_bytes: int = PART_BYTES) -> list[Path]:
         ModelError: the file is not here, or the folder cannot be written.
     """
     source = checked_gguf()
-    parts = []
+    parts: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with source.open("rb") as file:
