@@ -173,7 +173,8 @@ class Evidence:
         if call.macro.domain in {"decode", "serving"}:
             speedup = self.sandbox.rows(call.sql(f"{call.macro.domain}_speedup"))[0][0]
             ahead, behind = call.get("entrant"), call.get("opponent")
-            return f"{ahead} against {behind} is {speedup:.3f}x, and the repeats of the two are not apart"
+            shown = "" if speedup is None else f" ({ahead} against {behind} is {speedup:.3f}x)"
+            return f"the repeats of {ahead} are not all ahead of those of {behind}{shown}"
         if call.name in {"beats", "ties"} or call.get("rivals"):
             condition = "level" if call.name == "ties" else "beaten"
             row = self.sandbox.rows(

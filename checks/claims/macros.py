@@ -95,6 +95,9 @@ _ARGUMENT = re.compile(
     re.IGNORECASE,
 )
 
+# Parameters that stand in the SQL as digits.
+_COUNTS = frozenset({"concurrency", "expected"})
+
 
 class MalformedCallError(ValueError):
     """A call of a typed macro with arguments that it does not take."""
@@ -135,9 +138,7 @@ class Call:
             value = values.get(parameter)
             if value is None:
                 continue
-            literal = (
-                value if parameter in {"concurrency", "expected"} else "'" + value.replace("'", "''") + "'"
-            )
+            literal = value if parameter in _COUNTS else "'" + value.replace("'", "''") + "'"
             shown.append(literal if i < macro.required else f"{parameter} := {literal}")
         part = f".{self.part}" if self.part and macro.ranged else ""
         return f"SELECT {name or self.name}({', '.join(shown)}){part}"
@@ -168,6 +169,8 @@ def parse_call(sql: str) -> Call | None:
             place += 1
         if parameter not in macro.parameters or parameter in arguments:
             raise MalformedCallError(f"{name} takes no argument '{parameter}' here: {signature(name)}")
+        if parameter in _COUNTS and found["text"] is not None:
+            raise MalformedCallError(f"{parameter} is a number without quotes, not '{found['text']}'")
         if not found["null"]:
             arguments[parameter] = found["number"] or found["text"].replace("''", "'")
         position = found.end()

@@ -77,6 +77,11 @@ WRONG = [
     ("vLLM serves 356.4 tokens/s#.", SERVED, "has to say concurrency 4"),
     ("On the A100 dispatch_bf16 decodes 396# tokens/s.", RATE, "the sentence says a100"),
     ("For Mixtral dispatch_bf16 decodes 396# tokens/s.", RATE, "the sentence says mixtral"),
+    (
+        "At concurrency 4 vLLM serves 712.8 tokens/s#.",
+        "tokens_per_second('vllm', '4) * (2')",
+        "without quotes",
+    ),
     # in which direction, in what
     ("Inside the model stock_eager_bf16 is 1.60x# faster than dispatch_bf16.", FASTER, "is not ahead of"),
     ("In throughput vLLM is 1.22x# faster than SGLang at concurrency 4.", AHEAD, "is not ahead of"),
@@ -176,3 +181,15 @@ def test_of_several_models_the_sentence_names_the_one_that_is_meant(tmp_path: Pa
     assert verdicts(f"{said} on the Test GPU.", meant) == [Verdict.REJECTED]
     assert verdicts(f"{said} for deepseek-moe-16b on the Test GPU.", meant) == [Verdict.REJECTED]
     assert verdicts(f"{said}.", "") == [Verdict.REJECTED]
+
+
+def test_an_engine_in_two_versions_is_ahead_only_in_both(tmp_path: Path) -> None:
+    lake = write(tmp_path / "lake", Race())
+    write_serving(lake, {"vllm": 90.0, "sglang": 110.0})
+    write_serving(lake, {"sglang": 80.0}, number=301, engine_version="0.9")
+    build([lake], tmp_path / "w.db")
+    query = "serving_beats('sglang', 'vllm', 4, 'output_tokens_per_s')"
+    said = f"SGLang beats vLLM in throughput at concurrency 4.<!-- claim: SELECT {query} -->"
+    claim = only(over(tmp_path / "w.db", said))
+    assert claim.verdict is Verdict.FALSE
+    assert claim.reason == "the repeats of sglang are not all ahead of those of vllm"
