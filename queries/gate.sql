@@ -7,6 +7,7 @@ SELECT
     g.weights,
     r.run_id,
     r.speaks,
+    r.context_tokens AS context,
     g.config,
     g.positions,
     g.disagreements,

@@ -2,7 +2,7 @@
 
 from checks.model import AtLeast, Between, OneOf, Rule, Severity, Status, Suite
 
-# Of each model and device the run that speaks. Thresholds come from the policy text that it was registered under.
+# Of each model, context and device the run that speaks. Thresholds come from the policy text that it was registered under.
 SPEAKING = "FROM gate_results g JOIN gate_runs r USING (run_id) WHERE r.speaks"
 ORDER = "ORDER BY r.device, r.model, g.config_order, g.config"
 CANDIDATES = f"{SPEAKING} AND g.role = 'candidate' AND g.status = 'measured' {ORDER}"
@@ -183,11 +183,13 @@ GATE = Suite(
         ),
         Rule(
             "gate.measured-once",
-            "Models that were gated more than once on a device: the latest complete run speaks, these are the others.",
+            "Models that were gated more than once in a context on a device: the latest complete run speaks, these are the others.",
             """
             SELECT o.device, o.model, o.run_id, o.last_event, coalesce(o.not_passed_configs, 'all passed') AS found,
                 s.run_id AS speaker, o.speaks
-            FROM gate_runs o JOIN gate_runs s ON s.device = o.device AND s.model = o.model AND s.speaks
+            FROM gate_runs o
+            JOIN gate_runs s ON s.device = o.device AND s.model = o.model AND s.speaks
+                AND s.context_tokens IS NOT DISTINCT FROM o.context_tokens
             ORDER BY ALL
             """,
             (OneOf("speaks", (True,)),),

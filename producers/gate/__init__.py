@@ -9,6 +9,7 @@ protocol, checks/policy.toml the thresholds.
 
     plan.py          the configurations, and what a run is asked for
     coordinator.py   the run: workers, rows to the lake, resuming (imports no torch)
+    lane.py          the place of one worker
     recorder.py      the rows
     state.py         what the lake holds of a run
     worker.py        a process with the model: reference, then configurations
@@ -16,4 +17,5 @@ protocol, checks/policy.toml the thresholds.
     candidates.py    the model of a configuration: implementation, int8, float32, counted kernels
     compare.py       one position: decision, gap, losses, drift
     experts.py       one expert alone beside the stock expert
+    summary.py       what is printed
 """

@@ -1,5 +1,6 @@
 -- gate_runs: a row is a run of the gate; complete when each required configuration was judged or failed by its own
--- fault. Of the runs of one model on one device the latest complete one speaks, else the latest.
+-- fault. Of the runs of one model in one context on one device the latest complete one speaks, else the latest. (The
+-- context is part of the question: it is how many tokens a kernel gets at once, and what the model sees.)
 CREATE VIEW gate_runs AS
 WITH runs_of_gate AS (
     SELECT
@@ -8,6 +9,8 @@ WITH runs_of_gate AS (
         policy_sha256,
         last_event,
         coalesce(any_value(model), json_extract_string(any_value(plan_json), '$.model'), 'unknown') AS model,
+        coalesce(TRY_CAST(json_extract_string(any_value(plan_json), '$.context') AS BIGINT), max(context_tokens))
+            AS context_tokens,
         one_or_two(model_sha256) AS model_sha256,
         one_or_two(tokens_sha256) AS tokens_sha256,
         one_or_two(source_sha256) AS source_sha256,
@@ -24,6 +27,6 @@ WITH runs_of_gate AS (
 )
 SELECT
     *,
-    count(*) OVER (PARTITION BY device, model) AS runs,
-    row_number() OVER (PARTITION BY device, model ORDER BY complete DESC, run_id DESC) = 1 AS speaks
+    count(*) OVER (PARTITION BY device, model, context_tokens) AS runs,
+    row_number() OVER (PARTITION BY device, model, context_tokens ORDER BY complete DESC, run_id DESC) = 1 AS speaks
 FROM runs_of_gate;

@@ -25,7 +25,9 @@ def edited(lake: Path, table: str, change) -> None:
 def test_pairs_are_mcnemars_and_exact(make_db: MakeDatabase) -> None:
     """Stock is right but at positions 0 and 1: there float32 decides -1, and so does a candidate that differs."""
 
-    db: Database = make_db(then=lambda lake: write_gate(lake, disagreements={"auto_bf16": 9, "naive_bf16": 1}))
+    db: Database = make_db(
+        then=lambda lake: write_gate(lake, disagreements={"auto_bf16": 9, "naive_bf16": 1})
+    )
     row = db.row("SELECT * FROM gate_paired WHERE config = 'auto_bf16'")
     # -1 at nine positions: right at the two where stock is wrong, wrong at the seven others.
     assert [
@@ -132,7 +134,7 @@ def test_what_is_missing_or_unknown_never_passes(make_db: MakeDatabase) -> None:
     assert db.row("SELECT complete, speaks FROM gate_runs") == {"complete": False, "speaks": True}
 
 
-def test_the_latest_complete_run_of_a_model_on_a_device_speaks(make_db: MakeDatabase) -> None:
+def test_the_latest_complete_run_of_a_model_in_a_context_on_a_device_speaks(make_db: MakeDatabase) -> None:
     def then(lake: Path) -> None:
         write_gate(lake, number=1, disagreements={"auto_bf16": 300})
         write_gate(lake, number=2)
@@ -147,6 +149,13 @@ def test_the_latest_complete_run_of_a_model_on_a_device_speaks(make_db: MakeData
                 lambda row: None if (row["run_id"], row["config"]) == (last, "naive_bf16") else row,
             )
 
+        write_gate(lake, number=6, model="larger")
+        edited(
+            lake,
+            "gate_configs",
+            lambda row: {**row, "context_tokens": 16} if row["run_id"].endswith("6") else row,
+        )
+
     db = make_db(then=then)
     found = db.rows(
         "SELECT right(run_id, 1) AS run, complete, speaks, runs, not_passed_configs FROM gate_runs"
@@ -160,7 +169,7 @@ def test_the_latest_complete_run_of_a_model_on_a_device_speaks(make_db: MakeData
         "runs": 3,
         "not_passed_configs": "naive_bf16 missing",
     }
-    assert {run for run, row in by_run.items() if row["speaks"]} == {"2", "3", "4"}
+    assert {run for run, row in by_run.items() if row["speaks"]} == {"2", "3", "4", "6"}
 
 
 def test_thresholds_are_those_that_the_run_registered(make_db: MakeDatabase) -> None:

@@ -102,7 +102,7 @@ def test_a_killed_gate_leaves_a_readable_lake_and_goes_on(tmp_path: Path) -> Non
     assert all(path.read_bytes() == content for path, content in before.items())
     rows = [
         row
-        for path in (tmp_path / "lake/gate_positions").iterdir()
+        for path in tmp_path.glob("lake/gate_positions/*.parquet")
         for row in pq.read_table(path).to_pylist()
     ]
     assert len(rows) == 7 * 1036
