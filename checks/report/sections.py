@@ -101,11 +101,15 @@ NOT_SERVED = """
 """
 SUMMARY = "SELECT * FROM points_summary ORDER BY ALL"
 POINTS = """
-    SELECT evidence, cell_key, device, metric, contestant, rival, value, rival_value, speedup_vs_rival, outcome, reason
+    SELECT evidence, benchmark, cell_key, device, metric, contestant, version, rival, rival_version, value, rival_value,
+        speedup_vs_rival, outcome, reason
     FROM points_pairs WHERE rival IS NULL OR contestant < rival
-    ORDER BY evidence, cell_key, device, metric, contestant, rival
+    ORDER BY evidence, benchmark, cell_key, device, metric, contestant, version, rival, rival_version
 """
-IMPORTS = "SELECT * EXCLUDE (schema_version) FROM imports ORDER BY import_id"
+IMPORTS = """
+    SELECT import_id, format, source, content_sha256, recorded_at, records_in, rows_out, refused, note
+    FROM imports ORDER BY import_id
+"""
 COSTS = """
     SELECT cost_id, basis, amount_usd, period_s, rate_usd_per_h, covers, source FROM costs ORDER BY cost_id
 """

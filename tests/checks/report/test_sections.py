@@ -145,6 +145,8 @@ def test_a_long_table_says_how_much_it_leaves_out(report: dict[str, str], html: 
     assert "the first 200 of 400 rows; all of them: queries/points_cells.sql" in points
     assert "The first 200 of 400 figures" in report["report.md"]
     assert "rival-a" in points
+    assert "a table.csv" in section(html, "provenance")
+    assert "- Source table: a table.csv (csv), 800 rows of 800 records, 0 refused" in report["report.md"]
     assert len(html.encode()) < LARGEST
 
 
