@@ -81,6 +81,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     plan.add_argument("--repeats", type=int, metavar="N", help="default: 8, on a CPU 3")
     plan.add_argument("--seed", type=int, default=0, metavar="N", help="of seeded weights and of the order")
+    parser.add_argument(
+        "--budget-minutes",
+        type=float,
+        metavar="M",
+        help="begin no repeat that may end later, once the policy's least number is timed",
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: auto")
     parser.add_argument("--device-index", type=int, metavar="N", help="card, in nvidia-smi's order")
     parser.add_argument("--lake", type=Path, metavar="DIR", help="where rows are appended (default: lake)")
@@ -103,7 +109,9 @@ def _decode(options: argparse.Namespace) -> int:
         from warehouse.build import refuse_locked  # noqa: PLC0415 - see _conclude
 
         refuse_locked(options.db)
-    budget = Budget()
+    if options.budget_minutes is not None and not options.budget_minutes > 0:
+        raise UsageError(f"--budget-minutes is {options.budget_minutes:g}; it must be over 0.")
+    budget = Budget(options.budget_minutes)
     with DeviceLock(environment.device.device_uuid), Progress() as progress:
         if not options.busy_ok:
             refuse_busy(environment)
@@ -195,7 +203,17 @@ def _run(
         if path[:2] == ("gate", "max_large_gap_share")
     }
     bounds = Bounds(float(policy.by_path["gate", "large_gap_logits"]), shares)
-    session = Session(plan, loaded.model, ids, bounds, recorder, budget.check_signal, progress.note)
+    session = Session(
+        plan,
+        loaded.model,
+        ids,
+        bounds,
+        recorder,
+        budget.check_signal,
+        progress.note,
+        least_repeats=int(policy.by_path["decode", "min_repeats"]),
+        left_s=budget.left_s,
+    )
     try:
         refused = session.run()
         event("finished")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -72,6 +73,8 @@ class Session:
         recorder: gets every row.
         poll: called between repeats; may raise to stop.
         note: shows a line.
+        least_repeats: so many are timed, whatever time is left.
+        left_s: how many seconds more may be used; a repeat that may not fit is not begun.
 
     Attributes:
         timed: what passed its check and was not refused since, by name.
@@ -86,6 +89,8 @@ class Session:
         recorder: DecodeRecorder,
         poll: Callable[[], None],
         note: Callable[[str], None],
+        least_repeats: int = 1,
+        left_s: Callable[[], float] = lambda: float("inf"),
     ) -> None:
         self._plan = plan
         self._variants = Variants(model)
@@ -94,6 +99,8 @@ class Session:
         self._recorder = recorder
         self._poll = poll
         self._note = note
+        self._least_repeats = least_repeats
+        self._left_s = left_s
         # The choice after the prompt, the warm-up's and those of the timed steps.
         self._positions = 1 + WARM_UP_STEPS + plan.steps
         self.timed: dict[str, Timed] = {}
@@ -113,10 +120,17 @@ class Session:
             self._poll()
             self._check(config, reference)
         orders = random.Random(self._plan.seed)  # noqa: S311 - an order, not a secret
+        longest_s = 0.0
         for repeat in range(self._plan.repeats):
+            if repeat >= self._least_repeats and self._left_s() < longest_s:
+                self._note(f"the time is used up: {repeat} of {self._plan.repeats} repeats")
+                break
+            started = time.monotonic()
             for name in orders.sample(list(self.timed), len(self.timed)):
                 self._poll()
                 self._time(self.timed[name], repeat, reference)
+            longest_s = max(longest_s, time.monotonic() - started)
+            self._note(f"repeat {repeat}: {time.monotonic() - started:.1f} s")
         return [config.name for config in self._plan.configs if config.name not in self.timed]
 
     def _reference(self) -> Reference:
@@ -136,6 +150,7 @@ class Session:
             "reference_sha256": tokens_sha256(reference.tokens.tolist()),
             "clock": clock.clock_of(self._prompt.device),
         }
+        started = time.monotonic()
         try:
             model = self._variants.ready(config)
             with count_calls(model) as calls:
@@ -158,7 +173,7 @@ class Session:
         self.timed[config.name] = Timed(config, decoder, chosen, decoder.weight_bytes)
         self._note(
             f"{config.name}: {agreement.disagreements} of {agreement.positions} decisions differ from "
-            f"{found['reference']}"
+            f"{found['reference']} ({time.monotonic() - started:.1f} s)"
         )
 
     def _time(self, timed: Timed, repeat: int, reference: Reference) -> None:

@@ -78,6 +78,7 @@ def test_a_refused_configuration_is_exit_code_3(tmp_path: Path, capsys: pytest.C
         (["--steps", "0"], "--steps is 0; the least is 1"),
         (["--repeats", "0"], "--repeats is 0; the least is 1"),
         (["--prompt-tokens", "0"], "--prompt-tokens is 0"),
+        (["--budget-minutes", "0"], "--budget-minutes is 0; it must be over 0"),
         (["--seed", "-1"], "--seed is -1"),
         (["--model", "no-such-model"], "neither a model known by name"),
         (["--steps", "600"], "has positions for 512"),

@@ -26,12 +26,12 @@ Start = Callable[..., Session]
 
 @pytest.fixture
 def start(tiny: Any, prompt: torch.Tensor, tmp_path: Path) -> Start:
-    def make(*configs: str, poll: Callable[[], None] = lambda: None, model: Any = None) -> Session:
+    def make(*configs: str, poll: Callable[[], None] = lambda: None, **options: Any) -> Session:
         plan = make_plan(
             model="tiny-mixtral", configs=configs, prompt_tokens=5, steps=STEPS, repeats=REPEATS, seed=0
         )
         recorder = DecodeRecorder(tmp_path / "lake", "run", SUBJECT)
-        return Session(plan, model or tiny, prompt, BOUNDS, recorder, poll, lambda _: None)
+        return Session(plan, tiny, prompt, BOUNDS, recorder, poll, lambda _: None, **options)
 
     return make
 
@@ -178,4 +178,9 @@ def test_a_signal_stops_between_repeats_and_keeps_what_there_is(start: Start, la
 
     with pytest.raises(StoppedError):
         start("stock_eager_bf16", poll=poll).run()
+    assert {row["repeat"] for row in rows(lake, "decode_steps")} == {0}
+
+
+def test_no_repeat_is_begun_that_may_not_fit_once_there_are_enough(start: Start, lake: Path) -> None:
+    assert start("stock_eager_bf16", least_repeats=1, left_s=lambda: 0.0).run() == []
     assert {row["repeat"] for row in rows(lake, "decode_steps")} == {0}
