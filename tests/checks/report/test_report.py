@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from checks.model import Status
 from checks.report import write
 from checks.session import Session
 from tests.checks.conftest import CELLS, ENTRANTS, build_race
+from tests.checks.report.browser import console
 from tests.lakes import Entrant, Race, Refusal, write_ceilings
 from warehouse.build import build
 
@@ -150,27 +149,6 @@ def test_nothing_is_written_behind_a_closed_gate(good: Path, tmp_path: Path) -> 
         with pytest.raises(ValueError, match="passing gate"):
             write(session, closed, tmp_path / "reports")
     assert not (tmp_path / "reports").exists()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not found:
-        pytest.skip("no Chromium on this machine: the report was not opened in a browser")
-    return found
-
-
-def console(chromium: str, page: Path, profile: Path) -> list[str]:
-    """Open ``page`` and return the lines that the browser's console got."""
-    command = [
-        *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-        *("--disable-dev-shm-usage", "--enable-logging=stderr", f"--user-data-dir={profile}"),
-        *("--dump-dom", page.as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "Race report" in done.stdout
-    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
 def test_a_browser_opens_it_without_an_error_or_a_request(

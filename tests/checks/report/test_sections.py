@@ -12,6 +12,7 @@ from checks.report import compose
 from checks.report.sections import decode_verdict, gate_verdict, serving_verdict
 from checks.session import Session
 from tests.checks.conftest import CELLS, ENTRANTS, write_race
+from tests.checks.report.browser import console
 from tests.evidence import write_decode, write_gate, write_points, write_price, write_serving
 from tests.lakes import Entrant, Race, control
 from warehouse.build import build
@@ -154,6 +155,14 @@ def test_ids_are_unique_over_all_charts(html: str) -> None:
     ids = re.findall(r'\bid="([^"]*)"', html)
     assert len(ids) == len(set(ids))
     assert len(ids) > 10
+
+
+def test_a_browser_opens_every_section_without_an_error_or_a_request(
+    chromium: str, html: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html, encoding="utf-8")
+    assert console(chromium, page, tmp_path / "profile") == []
 
 
 def test_what_ran_under_the_interpreter_says_so_at_its_verdict(tmp_path: Path) -> None:
