@@ -38,6 +38,7 @@ _SUBJECT = (
     "triton_version",
     "transformers_version",
 )
+_SHOWN_LAYERS = 3
 _MEASURED = ("duration_s", "kernel_calls", "expert_bytes_before", "expert_bytes_after", "peak_memory_bytes")
 
 
@@ -91,12 +92,9 @@ class GateRecorder(Recorder):
         if answer.get("kernel_calls") == 0:
             code = "kernel-not-called"
             void = {"status": "void", "reason_code": code, "fault": fault_of(code)}
-            layers = [
-                name
-                for name, ran in (calls or {}).items()
-                if not (ran if config.kernel == "auto" else ran.get(config.kernel))
-            ]
-            detail = f"{config.candidate} in {config.precision} ran in no call of some layer, {', '.join(layers[:3])}"
+            ran = {name: ", ".join(kernels) or "nothing" for name, kernels in (calls or {}).items()}
+            shown = "; ".join(f"{name} ran {kernels}" for name, kernels in list(ran.items())[:_SHOWN_LAYERS])
+            detail = f"{config.candidate} in {config.precision} was called in no layer or not in all: {shown}"
             return {**common, **found, **void, "detail": scrub(detail)}
         return {**common, **found, "status": "measured"}
 

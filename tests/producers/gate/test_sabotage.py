@@ -96,12 +96,16 @@ def test_a_kernel_that_gives_stocks_output_without_running(
     row = judged(local_gate, "naive_bf16")
     assert (row["disagreements"], row["kernel_calls"]) == (0, 0)
     assert (row["verdict"], row["reason_code"]) == ("void", "kernel-not-called")
-    assert "naive in bf16 ran in no call of some layer, model.layers.0.mlp.experts" in row["reason"]
+    assert (
+        "naive in bf16 was called in no layer or not in all: model.layers.0.mlp.experts ran nothing"
+        in row["reason"]
+    )
 
 
 def test_another_kernel_than_the_named_one(local_gate: LocalGate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(integration._FORWARDS, "dispatch_naive", integration._FORWARDS["dispatch_persistent"])
     row = judged(local_gate, "naive_bf16")
     assert (row["verdict"], row["kernel_calls"]) == ("void", 0)
+    assert "model.layers.0.mlp.experts ran persistent" in row["reason"]
     (calls,) = local_gate.query("SELECT calls_json FROM gate_configs WHERE config = 'naive_bf16'")
     assert "persistent" in calls["calls_json"]
