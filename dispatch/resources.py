@@ -122,6 +122,8 @@ def _compile(fn: Any, arguments: dict[str, Any], problem: Problem) -> Resources:
             continue
         if isinstance(value, torch.Tensor):
             signature[name], aligned = _TYPES[value.dtype], True
+        elif isinstance(value, float):
+            signature[name], aligned = "fp32", False
         else:
             signature[name] = "i32" if -(2**31) <= value < 2**31 else "i64"
             aligned = value % _ALIGNMENT == 0 and not parameter.do_not_specialize
