@@ -172,3 +172,21 @@ def test_a_program_takes_few_enough_rows_for_every_multiprocessor() -> None:
     assert rows_of(10944, 2048, True, 132) == 4
     assert rows_of(64, 2048, False, 132) == 1
     assert rows_of(102400, 1024, False, 132) == 16
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:.*past_key_values.*:FutureWarning")
+def test_a_captured_step_replays_what_a_call_computes(device: torch.device) -> None:
+    model = deepseek_moe()
+    called, replayed = Decoding(model, device), Decoding(model, device)
+    ids = torch.tensor([[2]], device=device)
+    FusedStep(model, called.cache)(ids, called.place, called.logits)
+    step = FusedStep(model, replayed.cache)
+    step(ids, replayed.place, replayed.logits)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step(ids, replayed.place, replayed.logits)
+    replayed.logits.zero_()
+    for _ in range(3):  # launches overlap, and a replay must not read what its predecessor still writes
+        graph.replay()
+    assert torch.equal(replayed.logits, called.logits)

@@ -1,4 +1,4 @@
-"""A tiny model, decoded on the CPU under Triton's interpreter."""
+"""A tiny model, decoded on a CUDA device where there is one, else under Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 import torch
 
 # Triton reads this when it is imported; nothing of dispatch has imported it yet.
-os.environ["TRITON_INTERPRET"] = "1"
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
-CPU = torch.device("cpu")
+DEVICE = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 
 
 @pytest.fixture
@@ -23,12 +24,12 @@ def tiny() -> Any:
     """A Mixtral of two layers in bfloat16, of this test alone."""
     from producers.models import load_model
 
-    return load_model("tiny-mixtral").model
+    return load_model("tiny-mixtral", device=DEVICE).model
 
 
 @pytest.fixture
 def prompt() -> torch.Tensor:
-    return torch.tensor([[5, 17, 90, 3, 61]])
+    return torch.tensor([[5, 17, 90, 3, 61]], device=DEVICE)
 
 
 @pytest.fixture(autouse=True)

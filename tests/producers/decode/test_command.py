@@ -35,6 +35,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run in a folder of its own, with a device lock of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # the command sets it, and the next test shall not see it
 
 
 def test_a_run_writes_its_lake_builds_the_warehouse_and_prints_the_rates(

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from producers.decode.decoders import Decoder, EagerDecoder, StaticDecoder, cache_argument
-from tests.producers.decode.conftest import CPU
+from tests.producers.decode.conftest import DEVICE
 
 STEPS = 5
 
@@ -37,18 +37,20 @@ def decode(decoder: Decoder, prompt: torch.Tensor, steps: int = STEPS) -> tuple[
 
 def test_fixed_addresses_change_nothing(tiny: Any, prompt: torch.Tensor) -> None:
     model = tiny.float()
-    tokens, logits = decode(EagerDecoder(model, CPU), prompt)
-    static = StaticDecoder(model, CPU, prompt.shape[1] + STEPS)
+    tokens, logits = decode(EagerDecoder(model, DEVICE), prompt)
+    static = StaticDecoder(model, DEVICE, prompt.shape[1] + STEPS)
     again, close = decode(static, prompt)
     assert again == tokens
     torch.testing.assert_close(close, logits, rtol=1e-4, atol=1e-4)
     # What it decodes is what the model says of the whole text at once.
-    whole = model(input_ids=torch.tensor([[*prompt[0].tolist(), *tokens[:-1]]])).logits[0, -len(tokens) :]
+    whole = model(input_ids=torch.tensor([[*prompt[0].tolist(), *tokens[:-1]]], device=DEVICE)).logits[
+        0, -len(tokens) :
+    ]
     torch.testing.assert_close(logits, whole, rtol=1e-4, atol=1e-4)
 
 
 def test_a_start_forgets_what_was_decoded(tiny: Any, prompt: torch.Tensor) -> None:
-    decoder = StaticDecoder(tiny, CPU, 16)
+    decoder = StaticDecoder(tiny, DEVICE, 16)
     first = decode(decoder, prompt)
     other = decode(decoder, prompt.flip(1))
     again = decode(decoder, prompt)
@@ -58,17 +60,17 @@ def test_a_start_forgets_what_was_decoded(tiny: Any, prompt: torch.Tensor) -> No
 
 
 def test_a_caller_may_say_what_the_next_step_reads(tiny: Any, prompt: torch.Tensor) -> None:
-    for decoder in (EagerDecoder(tiny, CPU), StaticDecoder(tiny, CPU, 16)):
+    for decoder in (EagerDecoder(tiny, DEVICE), StaticDecoder(tiny, DEVICE, 16)):
         decoder.start(prompt)
-        decoder.token.copy_(torch.tensor([[200]]))
+        decoder.token.fill_(200)
         decoder.step()
-        whole = tiny(input_ids=torch.cat([prompt, torch.tensor([[200]])], dim=1)).logits[0, -1]
+        whole = tiny(input_ids=torch.cat([prompt, decoder.token.new_full((1, 1), 200)], dim=1)).logits[0, -1]
         torch.testing.assert_close(decoder.logits, whole, rtol=0.05, atol=0.05)
 
 
 def test_a_step_with_fixed_addresses_asks_for_no_value(tiny: Any, prompt: torch.Tensor) -> None:
     tiny.set_experts_implementation("batched_mm")  # transformers' own that can be captured
-    decoder = StaticDecoder(tiny, CPU, 16)
+    decoder = StaticDecoder(tiny, DEVICE, 16)
     decoder.start(prompt)
     decoder.step()
     before = [t.data_ptr() for t in (decoder.token, decoder.logits, decoder._cache.layers[0].keys)]
@@ -81,7 +83,7 @@ def test_a_step_with_fixed_addresses_asks_for_no_value(tiny: Any, prompt: torch.
 
 
 def test_forwards_are_counted(tiny: Any, prompt: torch.Tensor) -> None:
-    for decoder in (EagerDecoder(tiny, CPU), StaticDecoder(tiny, CPU, 16)):
+    for decoder in (EagerDecoder(tiny, DEVICE), StaticDecoder(tiny, DEVICE, 16)):
         decode(decoder, prompt, steps=3)
         assert decoder.forwards == 4
 

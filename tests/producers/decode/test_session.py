@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from producers.decode import session as sessions
+from producers.decode.clock import clock_of
 from producers.decode.decoders import EagerDecoder
 from producers.decode.plan import WARM_UP_STEPS, make_plan
 from producers.decode.recorder import DecodeRecorder
 from producers.decode.session import Bounds, Session
 from producers.errors import StoppedError
 from producers.failures import Failure
-from tests.producers.decode.conftest import rows
+from tests.producers.decode.conftest import DEVICE, rows
 
 STEPS, REPEATS = 2, 2
 BOUNDS = Bounds(1.0, {"bf16": 0.0, "int8_w8a16": 0.0, "int8_w8a8": 0.5})
@@ -50,7 +51,7 @@ def test_what_passes_is_timed_in_every_repeat(start: Start, lake: Path) -> None:
     positions = 1 + WARM_UP_STEPS + STEPS
     for row in checked.values():
         assert (row["status"], row["stage"], row["positions"]) == ("passed", "check", positions)
-        assert (row["clock"], row["cache"], row["reference"]) == ("perf-counter", "dynamic", names[0])
+        assert (row["clock"], row["cache"], row["reference"]) == (clock_of(DEVICE), "dynamic", names[0])
     assert checked["stock_eager_bf16"]["disagreements"] == 0
     # A prompt and three steps in each of two layers: the kernel that ran, not the one that was asked for.
     assert [checked[name]["kernel_calls"] for name in names] == [None, None, positions, positions]
@@ -80,6 +81,7 @@ def test_the_stock_experts_are_as_they_were_after_int8(start: Start, tiny: Any, 
     assert torch.equal(tiny(input_ids=prompt).logits, before)
 
 
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="there is a CUDA device")
 def test_a_graph_without_a_cuda_device_is_a_refusal_in_the_lake(start: Start, lake: Path) -> None:
     assert start("dispatch_graph_bf16", "fused_graph_bf16").run() == [
         "dispatch_graph_bf16",
@@ -91,6 +93,15 @@ def test_a_graph_without_a_cuda_device_is_a_refusal_in_the_lake(start: Start, la
         ("fused_graph_bf16", "unsupported", "contestant", True, "fused"),
     ]
     assert {row["config"] for row in rows(lake, "decode_steps")} == {"stock_eager_bf16"}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA device")
+def test_steps_are_captured_and_replayed(start: Start, lake: Path) -> None:
+    names = ("dispatch_graph_bf16", "fused_graph_bf16", "dispatch_graph_int8_w8a16", "fused_graph_int8_w8a8")
+    assert start(*names).run() == []
+    passed = {row["config"]: row for row in rows(lake, "decode_configs")}
+    assert all(passed[name]["graph"] and passed[name]["kernel_calls"] >= 5 for name in names)
 
 
 def experts(model: Any) -> Any:
