@@ -1,7 +1,7 @@
 """One token through a mixture-of-experts decoder in few launches, to be captured in a CUDA graph.
 
-At one token a step of a model is its weights' bytes and its launches. transformers' layers make some sixty
-launches each, most of a few kilobytes; here a layer is five, plus those of the experts:
+At one token a step of a model is its weights' bytes and its launches. transformers' layers launch a kernel for
+every operation, most of them over a few kilobytes; here a layer is five launches, plus those of its experts:
 
     norm + q, k, v    rotate + cache + attention    o + residual    norm + router logits    top k    experts
 
