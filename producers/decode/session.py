@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dispatch.integration import Calls, count_calls
+from dispatch.moe import observe
 from producers.decode import clock
 from producers.decode.check import (
     Reference,
@@ -153,12 +154,14 @@ class Session:
         started = time.monotonic()
         try:
             model = self._variants.ready(config)
-            with count_calls(model) as calls:
+            families: set[str] = set()
+            with count_calls(model) as calls, observe(lambda plan: families.add(plan.kernel)):
                 decoder = self._decoder(config, model)
                 agreement, chosen = compare(decoder, self._prompt, reference, self._bounds.large_gap_logits)
             found |= asdict(agreement) | self._cost(decoder.weight_bytes)
             if config.on_dispatch:
-                found |= _check_calls(calls, decoder.forwards)
+                found |= {"kernel_calls": _least_calls(calls, decoder.forwards)}
+                found |= {"kernels": ", ".join(sorted(families))}
             judge(
                 agreement,
                 large_gap_logits=self._bounds.large_gap_logits,
@@ -213,16 +216,15 @@ class Session:
         synchronise(self._prompt.device)
 
 
-def _check_calls(calls: Calls, forwards: int) -> dict[str, Any]:
-    """Columns about dispatch's calls.
+def _least_calls(calls: Calls, forwards: int) -> int:
+    """Calls of dispatch in the layer that has fewest; a fused step's calls are outside of the model's layers.
 
     Raises:
         Failure: ``kernel-not-called``: some forward of some layer ran without dispatch.
     """
-    layers = len(calls.by_layer)
-    least = calls.least() + calls.outside // layers
+    least = calls.least() + calls.outside // len(calls.by_layer)
     if least < forwards:
         raise Failure(
             "kernel-not-called", f"dispatch ran {least} times in some layer, for {forwards} forwards"
         )
-    return {"kernel_calls": least, "kernels": ", ".join(sorted(calls.kernels))}
+    return least
