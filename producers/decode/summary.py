@@ -39,10 +39,10 @@ def print_rates(
         weight_bytes: configuration -> bytes that a step must read.
         console: where to print.
     """
-    columns = ("config", "tokens/s", "least", "most", f"over {REFERENCE}", "GB a step", "TB/s")
+    columns = ("config", "tokens/s", "least", "most", "x stock", "GB a step", "TB/s")
     table = Table(box=None, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")  # a name is never cut
+        table.add_column(column, no_wrap=True)
     stock = rates.get(REFERENCE)
     for name, found in rates.items():
         if not found:
