@@ -45,18 +45,20 @@ def results(db: Path, run_id: str) -> list[dict[str, Any]]:
 
 
 def print_results(db: Path, run_id: str, console: Console) -> None:
-    """A table of configurations: what was counted, and what the run's policy says of it."""
-    columns = (
+    """A table of configurations: what was counted (gaps in logits), and what the run's policy says of it."""
+    table = Table(box=None, header_style="bold")
+    for column in (
         "config",
         "positions",
         "differ",
         "agreement",
-        "large gaps",
-        "widest gap",
+        "large",
+        "widest",
         "perplexity",
         "verdict",
-    )
-    table = Table(*columns, "why", box=None, header_style="bold")
+        "why",
+    ):
+        table.add_column(column, no_wrap=column in {"config", "verdict"})
     for row in results(db, run_id):
         table.add_row(
             row["config"],
