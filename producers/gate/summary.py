@@ -47,27 +47,15 @@ def results(db: Path, run_id: str) -> list[dict[str, Any]]:
 def print_results(db: Path, run_id: str, console: Console) -> None:
     """A table of configurations: what was counted (gaps in logits), and what the run's policy says of it."""
     table = Table(box=None, header_style="bold")
-    for column in (
-        "config",
-        "positions",
-        "differ",
-        "agreement",
-        "large",
-        "widest",
-        "perplexity",
-        "verdict",
-        "why",
-    ):
-        table.add_column(column, no_wrap=column in {"config", "verdict"})
+    for column in ("config", "differ", "agreement", "large", "widest", "verdict", "why"):
+        table.add_column(column, no_wrap=column != "why")
     for row in results(db, run_id):
         table.add_row(
             row["config"],
-            _shown(row["positions"]),
-            _shown(row["disagreements"]),
+            f"{_shown(row['disagreements'])} of {row['positions']}",
             _shown(row["agreement"], "{:.2%}"),
             _shown(row["large_gaps"]),
             _shown(row["widest_gap_logits"], "{:.3f}"),
-            _shown(row["perplexity"], "{:.4f}"),
             row["verdict"],
             row["reason"] or "",
         )
