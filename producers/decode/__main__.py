@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _CANNOT_WRITE = 1
 _STOPPED = 4
 # On a CPU each step takes seconds under Triton's interpreter, and only the machinery is shown.
-_PROMPT_TOKENS = {True: 128, False: 4}
+_PROMPT_TOKENS = {True: 128, False: 2}
 _STEPS = {True: 128, False: 2}
 _REPEATS = {True: 8, False: 3}
 
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"comma list of {', '.join(CONFIGS)} (default: those that the policy requires)",
     )
-    plan.add_argument("--prompt-tokens", type=int, metavar="N", help="default: 128, on a CPU 4")
+    plan.add_argument("--prompt-tokens", type=int, metavar="N", help="default: 128, on a CPU 2")
     plan.add_argument(
         "--steps", type=int, metavar="N", help="timed steps of a repeat (default: 128, on a CPU 2)"
     )
