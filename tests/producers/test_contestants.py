@@ -69,7 +69,9 @@ def test_built_in_contestants_and_their_classes() -> None:
 
 
 def test_unknown_name_lists_the_known() -> None:
-    with pytest.raises(contestants.UnknownContestantError, match=r"'vlm'; known are dispatch, .*vllm-tuned\.$"):
+    with pytest.raises(
+        contestants.UnknownContestantError, match=r"'vlm'; known are dispatch, .*vllm-tuned\.$"
+    ):
         contestants.find("vlm")
 
 
