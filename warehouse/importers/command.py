@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,11 +61,11 @@ def import_command(
             return OK
         chosen, paths = _meant(arguments or [], format_name)
         given = Given(
-            unit=unit,
+            unit=_said("--unit", unit),
             direction=_one_of("--direction", direction, "lower", "higher"),
-            device=device,
-            model=model,
-            engine=engine,
+            device=_said("--device", device),
+            model=_said("--model", model),
+            engine=_said("--engine", engine),
             prefix_cache=_one_of("--prefix-cache", prefix_cache, "off", "on"),
         )
         report = ImportReport()
@@ -91,10 +92,10 @@ def _meant(arguments: Sequence[str], format_name: str | None) -> tuple[str | Non
     from warehouse.importers.registry import by_name, importers  # noqa: PLC0415
 
     paths = list(arguments)
-    word = paths[0] if paths and "/" not in paths[0] and not Path(paths[0]).exists() else None
+    word = paths[0] if paths and "/" not in paths[0] and not os.path.lexists(paths[0]) else None
     if format_name is None and word and (len(paths) > 1 or word.replace("_", "-") in importers()):
         format_name = by_name(paths.pop(0)).name
-    if not paths:
+    if not paths or not all(map(str.strip, paths)):  # Path("") would be the current folder
         raise UsageError("give the file or folder to import: `warehouse import [FORMAT] PATH...`.")
     return format_name, [Path(path) for path in paths]
 
@@ -104,6 +105,14 @@ def _one_of(option: str, value: str | None, *choices: str) -> str | None:
 
     if value is not None and value not in choices:
         raise UsageError(f"{option} is {' or '.join(map(repr, choices))}, not '{value}'.")
+    return value
+
+
+def _said(option: str, value: str | None) -> str | None:
+    from warehouse.importers.base import UsageError  # noqa: PLC0415
+
+    if value is not None and not value.strip():
+        raise UsageError(f"{option} is blank; say what it is, or leave it out.")
     return value
 
 

@@ -88,7 +88,7 @@ def _import_file(
 ) -> Stored | Skipped:
     source = Source(found.path, found.name)
     if found.skip:
-        return Skipped(source.name, found.skip, bad=False)
+        return Skipped(source.name, found.skip, bad=found.bad)
     expected = found.named or source.path.suffix.lower() in DATA_SUFFIXES
     try:
         if source.kind in {EMPTY, BINARY}:

@@ -77,6 +77,10 @@ def test_the_format_may_stand_in_front_of_the_paths(imports: Imports) -> None:
         (["vllm-serve"], "give the file or folder to import"),
         ([], "give the file or folder to import"),
         (["missing.json"], "There is no file or folder missing.json; name one that is there."),
+        ([""], "give the file or folder to import"),
+        (["x" * 300], "cannot look at xxx"),
+        ([os.devnull], f"{os.devnull} is no regular file; write what it gives into one, and name that."),
+        ([".", "--engine", " "], "--engine is blank; say what it is, or leave it out."),
         ([".", "--direction", "up"], "--direction is 'lower' or 'higher', not 'up'."),
         ([".", "--prefix-cache", "maybe"], "--prefix-cache is 'off' or 'on', not 'maybe'."),
     ],
@@ -407,3 +411,26 @@ def test_a_folder_that_cannot_be_listed_is_no_empty_one(
     result = imports.run(imports.folder)
     assert result.exit_code == 2
     assert "hidden: Permission denied" in result.output
+
+
+def test_what_is_no_file_in_a_folder_is_named(imports: Imports, tmp_path: Path) -> None:
+    imports.write("runs/run.json", vllm_summary())
+    (tmp_path / "elsewhere").mkdir()
+    links = {"latest": imports.folder / "runs", "nothing": "missing.json", "away": tmp_path / "elsewhere"}
+    (imports.folder / "latest").symlink_to(links["latest"])
+    assert imports.run(imports.folder).exit_code == 0  # nothing is lost by leaving that one out
+    for name in ("nothing", "away"):
+        (imports.folder / name).symlink_to(links[name])
+    os.mkfifo(imports.folder / "pipe.json")
+    result = imports.run(imports.folder)
+    assert result.exit_code == 3
+    assert "results/latest: left out: a link to a folder that is imported anyway" in result.output
+    assert "results/nothing: not imported: a link to nothing" in result.output
+    assert "results/away: not imported: a link to a folder, which is not followed" in result.output
+    assert "results/pipe.json: not imported: no regular file" in result.output
+
+
+def test_a_folder_without_a_file_is_said(imports: Imports) -> None:
+    result = imports.run(imports.folder)
+    assert result.exit_code == 2
+    assert f"There is no file in the folder {imports.folder}" in result.output
