@@ -198,6 +198,7 @@ def _decode_config(run: str, config: str, model: str, steps: int) -> dict[str, A
         "layers": "fused" if config.startswith("fused") else "transformers",
         "precision": _precision(config),
         "graph": "graph" in config,
+        "prompt_tokens": 128,
         "prompt_sha256": "p" * 64,
         "reference": "stock_eager_bf16",
         "positions": steps + 3,

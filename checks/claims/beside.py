@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from checks.claims.lexicon import Lexicon
 from checks.claims.macros import Call
+from checks.claims.plain import foreign as foreign_word
 
 _AGREE = (r"\bagree(?:s|d|ment)?\b", r"\bdisagree|\bperplexity|\baccura")
 _DECODE = (
@@ -64,7 +65,7 @@ def mismatch(call: Call, said: str, around: Sequence[str], lexicon: Lexicon) -> 
         return f"the sentence has to say what the query is about: {metric or call.name.replace('_', ' ')}"
     if foreign is not None and (word := re.search(foreign, said, re.IGNORECASE)):
         return f"the sentence says '{word[0]}', {metric or call.name} gives something else"
-    return _place(call, said, around, lexicon)
+    return _place(call, said, around, lexicon) or foreign_word(call, said, lexicon)
 
 
 def _place(call: Call, said: str, around: Sequence[str], lexicon: Lexicon) -> str | None:

@@ -18,7 +18,7 @@ from checks.claims.macros import Call, MalformedCallError, parse_call
 from checks.claims.model import Verdict
 from checks.claims.printed import Printed, convert, decimal_of
 from checks.claims.sandbox import QueryBrokeError, QueryRefusedError, Row, Sandbox
-from checks.claims.wording import comparatives
+from checks.claims.wording import comparatives, sameness
 
 _AT_LEAST = re.compile(
     r"(?:at least|no less than|not less than|a minimum of|minimum|from|≥|>=|just over)[ (]*\Z", re.IGNORECASE
@@ -201,7 +201,7 @@ class Judge:
             why = scope.published_mismatch(call, words, self.lexicon, bound.counts)
             return (Verdict.REJECTED, why) if why else None
         if "cells" not in call.macro.parameters:
-            return None
+            return self._other_count(bound, call)
         if not scope.selected(call, self.lexicon):
             devices = sorted({c[-1] for c in self.lexicon.cells})
             if call.get("device_name") is None and len(devices) > 1:
@@ -212,6 +212,18 @@ class Judge:
             return Verdict.UNJUDGED, f"no cell of the lake is {call.get('cells')}; there is no evidence"
         why = scope.mismatch(call, words, self.lexicon, bound.counts)
         return (Verdict.REJECTED, why) if why else None
+
+    def _other_count(self, bound: Bound, call: Call) -> tuple[Verdict, str] | None:
+        """Return which count, printed beside a figure that is no race's, is not the one that was compared."""
+        if not bound.counts:
+            return None
+        if call.macro.domain != "gate":
+            return Verdict.REJECTED, f"{bound.counts[0]} cells or positions are nothing that {call.name} has"
+        compared = self.sandbox.rows(call.sql("positions"))[0][0]
+        other = next((n for n in bound.counts if n != compared), None)
+        if other is None or compared is None:
+            return None
+        return Verdict.REJECTED, f"the sentence says {other} positions, the lake has {compared}"
 
     def _no_lead(self, call: Call, least: Decimal, *, forward: bool) -> str | None:
         """Return why a direction word ('faster', 'slower') does not hold: on the wrong side of 1, or a tie."""
@@ -235,7 +247,16 @@ class Judge:
         answer = self.sandbox.ask(bound.query)
         names = [m.name for m in self.lexicon.mentions(clause.said)]
         found = comparatives(clause.said)
-        if found and (names or self.lexicon.names_somebody(clause.said)):
+        configured = bool(self.lexicon.configurations_named(clause.said))
+        if why := self._somebody_else(bound, names):
+            return Outcome(Verdict.REJECTED, why, answer.rows[:3])
+        counted = number and bool(bound.printed) and bound.printed[-1].unit == "positions"
+        if (same := sameness(clause.said)) and (names or configured) and not counted:
+            return Outcome(
+                Verdict.REJECTED,
+                f"'{same[0]}' is what the gate measures: print the share and bind it with '= SELECT agreement(...)'",
+            )
+        if found and (names or configured or self.lexicon.names_somebody(clause.said)):
             instead = reading.instead(found[0].relation)
             return Outcome(
                 Verdict.REJECTED,
@@ -263,6 +284,18 @@ class Judge:
             return Outcome(Verdict.HOLDS, f"the query is true over {len(answer.rows)} rows", answer.rows[:3])
         return self._hand_number(bound, answer.columns, answer.rows, names)
 
+    def _somebody_else(self, bound: Bound, names: Sequence[str]) -> str | None:
+        """Return that the sentence names somebody and the query picks only others, by a name written in it."""
+        said = {*names, *self.lexicon.configurations_named(bound.clause.said)}
+        known = self.lexicon.contestants | self.lexicon.configurations | {"stock_vs_stock"}
+        picked = known & set(_TEXT.findall(bound.query))
+        meant = picked | {self.lexicon.houses.get(name, name) for name in picked}
+        if any(name in self.lexicon.configurations and not name.startswith("stock") for name in picked):
+            meant |= {"dispatch", "dispatch-naive", "dispatch-persistent"}
+        if not said or not picked or said & meant:
+            return None
+        return f"the sentence is about {', '.join(sorted(said))}, the query about {', '.join(sorted(picked))}"
+
     def _hand_number(  # noqa: PLR0911
         self, bound: Bound, columns: tuple[str, ...], rows: tuple[Row, ...], names: Sequence[str]
     ) -> Outcome:
@@ -279,6 +312,10 @@ class Judge:
         if value is None:
             return Outcome(
                 Verdict.UNJUDGED, f"the query returns {rows[0][0]!r}, which is no finite number", rows
+            )
+        if self.lexicon.configurations_named(bound.clause.said) and printed.unit == "%":
+            return Outcome(
+                Verdict.REJECTED, "an agreement of the gate binds only through agreement(...)", rows
             )
         if names and printed.unit not in {None, "cells", "positions"}:
             return Outcome(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -64,6 +64,19 @@ _PLACES = {
     "serving": "SELECT DISTINCT model, device FROM serving_entrants WHERE evidence = 'measured'",
 }
 
+_FACTS = {
+    "gate": (
+        "SELECT DISTINCT r.model, c.weights FROM gate_configs c JOIN gate_runs r USING (run_id) "
+        "WHERE r.speaks AND c.weights IS NOT NULL UNION SELECT DISTINCT r.model, len(p.layer_drift) || ' layers' "
+        "FROM gate_positions p JOIN gate_runs r USING (run_id) WHERE r.speaks AND p.layer_drift IS NOT NULL"
+    ),
+    "decode": (
+        "SELECT r.model, unnest([c.weights, c.prompt_tokens || ' prompt tokens']) AS fact FROM decode_configs c "
+        "JOIN decode_runs r USING (run_id) WHERE r.speaks AND c.weights IS NOT NULL AND c.prompt_tokens IS NOT NULL"
+    ),
+    "serving": "SELECT DISTINCT model, weights FROM serving_entrants WHERE evidence = 'measured' AND weights IS NOT NULL",
+}
+
 
 @dataclass(frozen=True)
 class Mention:
@@ -85,6 +98,9 @@ class Lexicon:
         required: Contestants that a policy or roster requires somewhere.
         configurations: What the gate compared with the stock model.
         places: 'gate', 'decode', 'serving' -> the (model, device) that the lake has of it.
+        versions: (engine, version) of every engine that was served and measured.
+        facts: ('gate', 'decode' or 'serving', model) -> what else a sentence may say of what was measured:
+            'seeded', '28 layers', '128 prompt tokens'.
     """
 
     contestants: frozenset[str] = frozenset()
@@ -93,6 +109,8 @@ class Lexicon:
     required: frozenset[str] = frozenset()
     configurations: frozenset[str] = frozenset()
     places: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    versions: frozenset[tuple[str, str]] = frozenset()
+    facts: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Callable[[str], list[tuple[Any, ...]]]) -> Lexicon:
@@ -104,6 +122,10 @@ class Lexicon:
         cells = rows("SELECT workload, precision, routing, tokens::VARCHAR, timing_mode, device FROM winners")
         configurations = rows("SELECT DISTINCT config FROM gate_positions WHERE config <> 'stock_vs_stock'")
         required = rows("SELECT DISTINCT contestant FROM run_roster WHERE role = 'required'")
+        versions = rows(
+            "SELECT DISTINCT engine, engine_version FROM serving_entrants "
+            "WHERE evidence = 'measured' AND engine_version IS NOT NULL"
+        )
         # A configuration may be called by its precision alone; in a sentence that names cells, not somebody.
         names = {
             n
@@ -117,6 +139,10 @@ class Lexicon:
             frozenset(r[0] for r in required),
             frozenset(r[0] for r in configurations),
             {domain: frozenset(rows(query)) for domain, query in _PLACES.items()},
+            frozenset(versions),
+            _grouped(
+                (domain, model, fact) for domain, query in _FACTS.items() for model, fact in rows(query)
+            ),
         )
 
     @cached_property
@@ -164,6 +190,10 @@ class Lexicon:
             for c in self.configurations
             if c in globs or (not c.startswith("stock_") and any(fnmatchcase(c, g) for g in globs))
         )
+
+    def configurations_named(self, text: str) -> frozenset[str]:
+        """Return the gate's configurations whose full names ``text`` has."""
+        return self.configurations & set(re.findall(r"\w+", text))
 
     def meant(self, name: str) -> str | None:
         """Return the known name that the unknown ``name`` may be a misspelling of; None for a known one."""
@@ -264,6 +294,13 @@ class Lexicon:
             known = {w for w in self.all_of("workload") if w.lower() == word or w.lower().startswith(word)}
             values |= known or {word}
         return values
+
+
+def _grouped(found: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], frozenset[str]]:
+    facts: dict[tuple[str, str], frozenset[str]] = {}
+    for domain, model, fact in found:
+        facts[domain, model] = facts.get((domain, model), frozenset()) | {fact}
+    return facts
 
 
 def _words(pattern: str, text: str) -> list[str]:

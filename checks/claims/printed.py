@@ -16,7 +16,15 @@ from decimal import Decimal
 _SPELLINGS: tuple[tuple[str, str], ...] = (
     (
         "tokens/s",
-        r"(?:output[ ]|generated[ ]|decode[ ])?(?:tokens?|tok)(?:[ ]?/[ ]?s(?:ec(?:ond)?)?|[ ]per[ ]sec(?:ond)?)|t/s|tps",
+        r"(?:output[ ]|generated[ ]|decode[ ])?(?:tokens?|tok)(?:[ ]?/[ ]?s(?:ec(?:ond)?)?|[ ](?:per|an?|each|every)[ ]sec(?:ond)?)|t/s|tps",
+    ),
+    (
+        "tokens/min",
+        r"(?:[a-z]+[ ])?(?:tokens?|tok)(?:[ ]?/[ ]?min(?:ute)?|[ ](?:per|an?|each|every)[ ]min(?:ute)?)",
+    ),
+    (
+        "tokens/h",
+        r"(?:[a-z]+[ ])?(?:tokens?|tok)(?:[ ]?/[ ]?(?:h(?:our)?|day)|[ ](?:per|an?|each|every)[ ](?:hour|day))",
     ),
     ("TB/s", r"TB(?:/s|ps|[ ]per[ ]second)"),
     ("GB/s", r"GB(?:/s|ps|[ ]per[ ]second)"),
@@ -34,6 +42,9 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     ("%", r"%|percent(?:age[ ]points?)?|per[ ]cent|pct|pp"),
     ("x", r"[x\u00d7](?![ ]?\d)|times(?![ ](?:in|over[ ]\d))|-?fold"),
     ("USD", r"USD|US[ ]?dollars?|dollars?"),
+    ("cents", r"(?:US[ ]?)?cents?|\u00a2"),
+    ("other currency", r"(?:EUR|euros?|\u20ac|GBP|\u00a3|yen|\u00a5)(?:/\w+)?"),
+    ("logits", r"logits?"),
     ("cells", r"(?:(?!(?:every|each|an?|the|in|of)\b)[A-Za-z]\w*[ ]){0,2}?(?:cells?|combinations?)"),
     ("positions", r"(?:[A-Za-z]\w*[ ])?positions?"),
 )
@@ -42,7 +53,7 @@ _UNIT = "|".join(f"(?P<u{i}>{spelling})" for i, (_, spelling) in enumerate(_SPEL
 _DIGITS = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
 _SPACE = "[ \u00a0\u202f]"
 _BEFORE = r"(?<![\w.,/^:#])(?<!\d[-\u2013])"
-_NUMBER = rf"(?P<currency>[$]{_SPACE}?|USD{_SPACE})?(?P<sign>[-\u2212+])?(?P<digits>{_DIGITS})(?P<scale>[kM](?![A-Za-z]))?"
+_NUMBER = rf"(?P<currency>[$\u20ac\u00a3\u00a5]{_SPACE}?|USD{_SPACE})?(?P<sign>[-\u2212+])?(?P<digits>{_DIGITS})(?P<scale>[kM](?![A-Za-z]))?"
 _WITH_UNIT = re.compile(rf"{_BEFORE}{_NUMBER}(?:(?:{_SPACE}|-)?(?:{_UNIT})(?![\w/])|(?!\w))", re.IGNORECASE)
 _COUNT_GLUE = re.compile(r" (?:out )?of (?:the )?", re.IGNORECASE)
 _RANGE_GLUE = re.compile(rf"{_SPACE}?(?:to|and|through|or|-|\u2013|\u2014){_SPACE}?\Z", re.IGNORECASE)
@@ -160,7 +171,8 @@ def _numbers(text: str) -> Iterator[Printed]:
             value, step = value * factor, step * factor
         if match["sign"] in {"-", "\u2212"}:
             value = -value
-        unit = "USD" if match["currency"] else _unit(match)
+        currency = (match["currency"] or "").strip()
+        unit = ("USD" if currency in {"$", "USD"} else "other currency") if currency else _unit(match)
         yield Printed(value, step, unit, match.start(), match.end(), match["digits"])
         position = match.end()
         # A range glued with a hyphen: the second number must still be seen.

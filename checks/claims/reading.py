@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checks.claims import beside
 from checks.claims.lexicon import Lexicon
 from checks.claims.macros import Call
+from checks.claims.plain import CONCURRENCY
 from checks.claims.sizes import vague
 from checks.claims.wording import (
     Comparative,
@@ -29,10 +29,6 @@ _MEASURES = {
     "serving": {"time", "throughput", "ttft", "cost", "serving"},
     "gate": {"accuracy"},
 }
-CONCURRENCY = re.compile(
-    r"concurrency(?: of| =|:)? (\d+)|(\d+) (?:concurrent|parallel|clients?|users?|requests? at (?:a time|once))",
-    re.IGNORECASE,
-)
 _BACKWARDS = {Relation.SLOWER, Relation.AS_LONG}
 
 

@@ -16,7 +16,7 @@ from checks.claims.model import Claim, ClaimsResult, Kind, Verdict
 from checks.claims.printed import Printed, header_unit, number_before, numbers
 from checks.claims.reading import Clause
 from checks.claims.sandbox import Sandbox
-from checks.claims.wording import Comparative, Relation, clauses, comparatives
+from checks.claims.wording import Comparative, Relation, clauses, comparatives, sameness
 
 # The words of a sentence about somebody unnamed that is a rule, a condition or a question and no statement.
 _NO_STATEMENT = re.compile(
@@ -24,6 +24,8 @@ _NO_STATEMENT = re.compile(
     re.IGNORECASE,
 )
 _COUNTS = {"cells", "positions"}
+# A number that a policy gives was not measured.
+_THRESHOLD = re.compile(r"\b(?:policy(?:'s)?|threshold(?: of| is|:)?|limit(?: of| is|:)?) \Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,14 @@ class Scanner:
             if number.end > covered_to and number.start not in _bound_starts(sentence):
                 text = sentence.text[number.start : number.end]
                 yield finding(f"'{text}' is bound to nothing", number)
+        if (
+            (same := sameness(span.clause.text))
+            and span.start + same.end() > covered_to
+            and self._names_contestant(f"{sentence.labels} {sentence.text}")
+            and not any(_of_gate(m) for m in span.marks)
+        ):
+            yield finding(f"'{same[0]}' is what the gate measures and is bound to nothing")
+            return
         if any(_comparative_macro(m) for m in span.marks):
             return
         for c in self._statements(sentence, span):
@@ -128,13 +138,17 @@ class Scanner:
                 yield finding(f"'{c.text}' compares contestants and is bound to nothing")
                 return
 
+    def _names_contestant(self, text: str) -> bool:
+        """Whether ``text`` names a contestant, or a configuration of the gate in full."""
+        return bool(self.lexicon.mentions(text) or self.lexicon.configurations_named(text))
+
     def _statements(self, sentence: Sentence, span: Span) -> list[Comparative]:
         """Comparatives of the clause that are about contestants, named in the sentence or meant by it."""
         found = comparatives(span.clause.text)
         if not found:
             return []
         around = f"{sentence.labels} {sentence.text}"
-        if self.lexicon.mentions(around):
+        if self._names_contestant(around):
             return found
         if sentence.cell and self.lexicon.mentions(sentence.context):
             return found
@@ -236,8 +250,19 @@ def _figures(sentence: Sentence, span: Span) -> Iterator[Printed]:
         if not span.start <= n.start < span.end:
             continue
         of = n.unit or unit
+        if of == "logits" and _THRESHOLD.search(sentence.text[: n.start]):
+            continue
         if of is not None and not (of in _COUNTS and span.marks):
             yield n
+
+
+def _of_gate(mark: Mark) -> bool:
+    """Whether a mark answers for what its clause says of the gate, well or badly."""
+    try:
+        call = parse_call(mark.comment.body)
+    except MalformedCallError:
+        return True
+    return mark.comment.kind is Kind.STATEMENT or call is None or call.macro.domain == "gate"
 
 
 def _comparative_macro(mark: Mark) -> bool:

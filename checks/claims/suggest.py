@@ -10,7 +10,7 @@ from checks.claims import scope
 from checks.claims.judge import Bound, Judge
 from checks.claims.macros import MACROS, Call, MalformedCallError, parse_call
 from checks.claims.model import Verdict
-from checks.claims.reading import CONCURRENCY
+from checks.claims.plain import CONCURRENCY
 from checks.claims.sandbox import QueryBrokeError, QueryRefusedError
 from checks.claims.wording import Relation, comparatives, roles
 

@@ -78,22 +78,26 @@ _SLOW = r"slower|more slowly|sluggisher"
 _MORE = r"(?:higher|better|greater|superior|more)"
 _LESS = r"(?:lower|less|shorter|smaller|fewer)"
 
+# Rates that are better higher, and times that are better lower, of served engines and of decode.
+_RATE = r"(?:[\w-]+ ){0,2}?(?:throughput|goodput|tokens? (?:per|a|each) second|tokens?/s|tok/s|(?:decode|token|output|generation) (?:rate|speed))"
+_WAIT = r"(?:[\w-]+ ){0,2}?(?:ttft|time[- ]to[- ](?:the )?first[- ]token|latency|latencies|response times?)"
+
 # Tried in this order at each place; the longest context first.
 _PATTERNS: tuple[tuple[Relation, str, bool], ...] = (
     (Relation.SLOWER, r"not as fast as|less fast", False),
     (Relation.AS_FAST, r"as (?:fast|quick|quickly|speedy) as|(?:the )?speed of", False),
     (Relation.AS_LONG, r"as long as|as slow as|(?:takes?|took|needs?|needed|is|has)\s+(?:\S+ ?(?:x|times)?\s+)?(?:about |roughly )?(?:the )?(?:time|latency|runtime|duration) of", False),
     (Relation.TIE, rf"{_verbs('tie')}|tying|(?:is|are|was|were|runs?|draws?) (?:level|even|equal|on par|neck and neck)(?: with)?|level with|on par with|at parity with|neck and neck|equals|{_verbs('match')}", True),
-    (Relation.FASTER, rf"{_QUICK}|ahead of|ahead|in front of|in front|superior to|ha(?:s|ve) the (?:edge|advantage|upper hand)(?: over| on)?|(?:an )?(?:edge|advantage) over|takes? {_LESS} time|needs? {_LESS} time|in {_LESS} time|lower latency|shorter time|improves? (?:on|upon)|wins? (?:over|against)|won (?:over|against)|victory over|victorious over|comes? out ahead|(?:in|with) a fraction of the time|gains? (?:on|over)|cuts?|shaves?|saves?", False),
+    (Relation.FASTER, rf"{_QUICK}|ahead of|ahead|in front of|in front|superior to|ha(?:s|ve) the (?:edge|advantage|upper hand)(?: over| on)?|(?:an )?(?:edge|advantage) over|takes? {_LESS} time|needs? {_LESS} time|in {_LESS} time|lower latency|shorter time|improves? (?:on|upon)|wins? (?:over|against)|won (?:over|against)|victory over|victorious over|comes? out ahead|(?:in|with) a fraction of the time|gains? (?:on|over)|cuts?|shaves?|saves?|{_MORE} {_RATE}|{_LESS} {_WAIT}", False),
     (Relation.FASTER, rf"(?:{_BEATERS})|left behind|(?:leaves?|left|leaving)(?= (?:[\w-]+ ){{1,3}}(?:behind|in the dust|standing))", True),
-    (Relation.SLOWER, rf"{_SLOW}|behind|inferior to|takes? (?:longer|more time)|needs? (?:longer|more time)|longer than|higher latency", False),
+    (Relation.SLOWER, rf"{_SLOW}|behind|inferior to|takes? (?:longer|more time)|needs? (?:longer|more time)|longer than|higher latency|{_LESS} {_RATE}|(?:higher|longer|greater|worse) {_WAIT}", False),
     (Relation.SLOWER, rf"(?:{_TRAILERS})", True),
     (Relation.LEAD, r"leads?(?! to\b)|led(?! to\b)|leading|(?:takes?|holds?|has|have) the lead(?: over)?|lead over", True),
     (Relation.WIN, r"wins?|won|winning|fastest|quickest|speediest|unbeaten|unbeatable|unrivalled|unrivaled|unmatched|undefeated|second to none|comes? (?:in )?first|came first|takes? first place|in first place|first place|(?:the )?(?:overall )?(?:winner|champion|leader|victor)|takes? the crown|tops the (?:table|field)|state[- ]of[- ]the[- ]art|sets? the pace|best|sweeps?|swept|victorious|victory|victories|prevails?|triumphs?|number one|record[- ](?:fast|low|high|time|speed|breaking)|sets? (?:a|the) record", False),
     (Relation.WORST, r"slowest|worst|last place|comes? last|came last", False),
     (Relation.LOSS, r"loses?|lost|losing|loser|defeated|outclassed", False),
     (Relation.SPEEDUP, r"speed-?ups?|speeds? up|sped up|acceleration|accelerates?|faster-than", False),
-    (Relation.OTHER, r"better|worse|cheaper|costlier|comes? close to|keeps? (?:up|pace)(?: with)?|catch(?:es)? up(?: with)?|hold a candle to|[<>](?= ?[A-Za-z])|(?:reduc|lower|boost|increas|improv)\w*(?= (?:[\w-]+ ){0,3}?(?:time|latency|throughput|runtime|costs?|speed|bandwidth)\b)|superior|inferior|more efficient|less efficient|more accurate|less accurate|leaner|lighter|heavier|more expensive|double[sd]?|halve[sd]?|triple[sd]?|twice|thrice|half the", False),
+    (Relation.OTHER, r"better|worse|cheaper|costlier|comes? close to|keeps? (?:up|pace)(?: with)?|catch(?:es)? up(?: with)?|hold a candle to|[<>](?= ?[A-Za-z])|(?:reduc|lower|boost|increas|improv)\w*(?= (?:[\w-]+ ){0,3}?(?:time|latency|throughput|runtime|costs?|speed|bandwidth)\b)|superior|inferior|more efficient|less efficient|more accurate|less accurate|leaner|lighter|heavier|more expensive|double[sd]?|halve[sd]?|triple[sd]?|twice|thrice|half (?:the|of|what|as)|costs? (?:less|more|half|a fraction|a third|a quarter|as much)|costs? the same|(?:more|less|fewer) (?:[\w-]+ ){0,3}?than(?= [A-Za-z])|undercuts?", False),
 )  # fmt: skip
 _COMPARATIVE = re.compile(
     "|".join(rf"(?P<r{i}>(?<![\w-])(?:{p})(?![\w-]))" for i, (_, p, _) in enumerate(_PATTERNS)), re.IGNORECASE
@@ -108,6 +112,15 @@ _NOT_COMPARATIVE = re.compile(
     r"|per[- ]record|winners\.sql|behind (?:it|them|each|every|that|this|which)\b|worst[- ]case|best[- ]case|exceeds? (?:the )?(?:limit|int32|memory|timeout)"
     r"|match(?:es|ed|ing)? (?:the )?(?:pattern|regex|glob|name|expression|schema|reference|layout|shape|version)s?|lost (?:sample|row|line)s?"
     r"|means (?:that )?this (?:one|contestant) is (?:faster|slower)",
+    re.IGNORECASE,
+)
+
+# What a gate finds, said without its figures.
+_SAMENESS = re.compile(
+    r"\b(?:(?:dis)?agrees? (?:more|less|with|at|everywhere)|(?:bit-?|bitwise |token-?)?(?:identical|exact) (?:to|with) (?:the )?(?:stock|transformers)"
+    r"|(?:same|equal) (?:next )?(?:tokens?|text|answers?|outputs?|decisions?|choices?) as (?:the )?(?:stock|transformers)"
+    r"|lossless(?:ly)?|(?:costs?|loses?) (?:no|any) (?:accuracy|quality)|(?:no|without(?: any)?) loss of (?:accuracy|quality)"
+    r"|(?:pass|fail)(?:es|ed|s)? (?:the|its|every|our) gate)\b",
     re.IGNORECASE,
 )
 
@@ -209,6 +222,11 @@ def comparatives(text: str) -> list[Comparative]:
                 found.append(Comparative(relation, match.start(), match.end(), match[0], transitive, passive))
                 break
     return found
+
+
+def sameness(text: str) -> re.Match[str] | None:
+    """Return words that say how a contestant's decisions stand to the stock model's: what the gate measures."""
+    return _SAMENESS.search(text)
 
 
 _NOUNS = {Relation.SPEEDUP, Relation.LEAD}

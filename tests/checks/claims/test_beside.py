@@ -136,6 +136,88 @@ def test_comparisons_bind_through_the_macro_of_their_own_kind(
     assert only(judged(f"{sentence}<!-- claim: SELECT {query} -->")).verdict is verdict
 
 
+SAID_OF_MORE = [
+    ("auto_int8_w8a8 agrees with vLLM at 98.07%# of positions.", AGREEMENT),
+    ("auto_int8_w8a8 agrees with the stock model at 98.07%# of prompts.", AGREEMENT),
+    ("auto_int8_w8a8 agrees with the stock model at 98.07%# of 100,000 positions.", AGREEMENT),
+    ("Every int8 configuration, so auto_int8_w8a8, agrees with stock at 98.07%# of positions.", AGREEMENT),
+    ("auto_int8_w8a8 passed the gate at 1,036# positions.", "positions('auto_int8_w8a8')"),
+    ("auto_int8_w8a8 flips 1,036# positions.", "positions('auto_int8_w8a8')"),
+    ("dispatch_bf16 decodes 396# tokens/s at batch 8.", RATE),
+    ("dispatch_bf16 decodes 396# tokens/s under CUDA graphs.", RATE),
+    ("dispatch_bf16 decodes 396# tokens/s in int8.", RATE),
+    ("dispatch_bf16 decodes 396# tokens/s on a TPU.", RATE),
+    ("dispatch_bf16 decodes 396# tokens a minute.", RATE),
+    ("dispatch_bf16 decodes up to 396# tokens/s.", RATE),
+    ("After a prompt of 100,000 tokens dispatch_bf16 decodes 396# tokens/s.", RATE),
+    ("Inside the model dispatch_bf16 is always 1.60x# faster than stock_eager_bf16.", FASTER),
+    ("At concurrency 4 vLLM serves each user 356.4 tokens/s#.", SERVED),
+    ("At concurrency 4, 16 and 64 vLLM serves 356.4 tokens/s#.", SERVED),
+    ("At concurrency 4 vLLM 0.99 serves 356.4 tokens/s#.", SERVED),
+    ("At concurrency 4 vLLM serves 356.4 tokens/s# in fp8.", SERVED),
+    ("At concurrency 4 vLLM earns $2.81# per million output tokens.", COST),
+    ("vLLM costs $2.81# per 10 million output tokens at concurrency 4.", COST),
+    ("vLLM costs €2.81# per million output tokens at concurrency 4.", COST),
+    ("In prefill throughput SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD),
+    ("In throughput per dollar SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD),
+    ("In throughput SGLang is 1.22x# faster than vLLM at concurrency 4 and above.", AHEAD),
+    ("vLLM failed in 0# requests.", "sum(requests_failed) FROM serving_runs WHERE engine = 'sglang'"),
+    ("auto_bf16 differs at 0# positions.", "count(*) FILTER (NOT agree) FROM gate_positions WHERE config = 'stock_vs_stock'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "query"), SAID_OF_MORE)
+def test_a_true_figure_told_of_more_or_of_something_else_is_caught(
+    judged: Judged, sentence: str, query: str
+) -> None:
+    found = [c.verdict for c in judged(number(sentence, query)) if c.kind.value == "number"]
+    assert len(found) == 1
+    assert found[0] in {Verdict.FALSE, Verdict.REJECTED}
+
+
+PLAIN = [
+    ("On 1,036 positions auto_int8_w8a8 agrees with the stock model at 98.07%#.", AGREEMENT),
+    ("For 98.07%# of all positions, auto_int8_w8a8 picked the stock model's top-1 choice: agreement.", AGREEMENT),
+    ("With CUDA graphs, dispatch_graph_bf16 decodes 792# tokens a second.", "decode_tokens_per_second('dispatch_graph_bf16')"),
+    ("The median decode throughput of dispatch_bf16 is 396# tokens/s.", RATE),
+    ("With 4 clients in parallel, vLLM's throughput is 356.4 output tokens/s#.", SERVED),
+    ("At concurrency 4 vLLM's price is $2.81# per 1M output tokens.", COST),
+    ("SGLang has 1.22x# higher throughput than vLLM at concurrency 4.", AHEAD),
+    ("vLLM has 1.22x# lower throughput than SGLang at concurrency 4.", AHEAD),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "query"), PLAIN)
+def test_plain_words_for_the_same_figure_hold(judged: Judged, sentence: str, query: str) -> None:
+    assert {c.verdict for c in judged(number(sentence, query))} == {Verdict.HOLDS}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "auto_int8_w8a8 agrees with stock at every position.",
+        "dispatch gives the same tokens as stock.",
+        "dispatch's int8 is lossless.",
+        "auto_int8_w8a8 is better than naive_bf16.",
+        "The widest gap of auto_bf16 is 0.2 logits.",
+        "SGLang serves 110 tokens a second.",
+        "SGLang serves 6,600 tokens a minute.",
+        "SGLang costs 199 cents per million output tokens.",
+        "SGLang costs €1.99 per million output tokens.",
+        "SGLang costs less than vLLM.",
+        "SGLang has higher throughput than vLLM.",
+        "SGLang has a shorter TTFT than vLLM.",
+        "Nobody serves more tokens than SGLang.",
+    ],
+)
+def test_what_is_bound_to_nothing_is_found(judged: Judged, sentence: str) -> None:
+    assert Verdict.UNBOUND in {c.verdict for c in judged(sentence)}
+
+
+def test_what_the_policy_gives_is_no_figure(judged: Judged) -> None:
+    assert judged("The widest gap of auto_bf16 stays under the policy's 1.0 logit.") == []
+
+
 def test_without_three_repeats_nobody_is_ahead(tmp_path: Path) -> None:
     lake = write(tmp_path / "lake", Race())
     write_decode(lake, {"stock_eager_bf16": 250.0, "dispatch_bf16": 400.0}, repeats=2)
