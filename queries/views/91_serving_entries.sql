@@ -21,11 +21,12 @@ entries AS (
             WHEN s.request_rate_mode = 'fixed' THEN printf('%g/s', s.request_rate_per_s)
             ELSE coalesce(s.request_rate_mode, 'unknown')
         END AS request_rate,
-        -- What did not end as a usable success: failed, or completed without a token.
-        coalesce(
+        -- What did not end as a usable success: failed, or completed without a token. Where two counts of a foreign
+        -- file disagree the worse holds, and more successes than requests say nothing.
+        CASE WHEN s.requests_completed > s.requests_asked THEN NULL ELSE greatest(
             (s.requests_asked - s.requests_completed) / nullif(s.requests_asked, 0)::DOUBLE,
             s.requests_failed / nullif(s.requests_completed + s.requests_failed, 0)::DOUBLE
-        ) AS failure_share,
+        ) END AS failure_share,
         -- The policy that the run was registered under; an import has none.
         coalesce(t.token_tolerance, 0.01) AS token_tolerance,
         coalesce(t.max_failure_share, 0.01) AS max_failure_share,

@@ -27,9 +27,11 @@ entrants AS (
 best AS (
     SELECT
         evidence, device, model, max_concurrency, request_rate, metric,
-        min(entrant) FILTER (WHERE apart) AS leader,
-        min(entrant) FILTER (WHERE ahead) AS ahead,
-        max(margin) AS margin
+        -- Two settings of one engine may both be apart: the better one leads, with the margin that is its own.
+        first(entrant ORDER BY margin DESC, entrant) FILTER (WHERE apart) AS leader,
+        max(margin) FILTER (WHERE apart) AS leader_margin,
+        first(entrant ORDER BY margin DESC, entrant) FILTER (WHERE ahead) AS ahead,
+        max(margin) FILTER (WHERE ahead) AS ahead_margin
     FROM entrants
     GROUP BY evidence, device, model, max_concurrency, request_rate, metric
 ),
@@ -70,7 +72,8 @@ judged AS (
         END AS outcome,
         b.leader,
         b.ahead,
-        b.margin,
+        b.leader_margin,
+        b.ahead_margin,
         r.reason,
         f.refused
     FROM cells c
@@ -96,7 +99,7 @@ SELECT
     outcome,
     CASE WHEN outcome = 'leads' THEN leader END AS leader,
     CASE WHEN outcome = 'faster (point figures)' THEN ahead END AS faster,
-    CASE WHEN outcome IN ('leads', 'faster (point figures)') THEN margin END AS margin,
+    CASE outcome WHEN 'leads' THEN leader_margin WHEN 'faster (point figures)' THEN ahead_margin END AS margin,
     figures,
     repeats,
     CASE WHEN outcome = 'no comparison' THEN coalesce(reason, 'not every engine has the figure') END AS reason,

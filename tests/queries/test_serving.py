@@ -26,6 +26,8 @@ DIFFERENCES = [
     ({"prefix_cache": "on"}, "prefix cache differs: on against off"),
     ({"requests_completed": 3, "requests_failed": 1}, "failure share 0.25 against 0"),
     ({"requests_asked": None, "requests_failed": None}, "failures unknown"),
+    ({"requests_asked": 3}, "failures unknown"),  # four of three succeeded
+    ({"requests_failed": 1}, "failure share 0.2 against 0"),  # four of four succeeded, and one failed
 ]
 CACHES = [
     ({"prefix_cache": "unknown"}, "prefix cache unknown"),
@@ -50,6 +52,14 @@ SCENARIOS = {
         *repeats("sglang", *SLOW, run_id=LATER),
     ],
     "settings": [*repeats("vllm", *FAST), served("vllm", token_ms=9.0, server_args_json="tuned", repeat=9)],
+    "tuned": [
+        *repeats("vllm", *FAST, server_args_json='["default"]'),
+        *(
+            row | {"serving_id": row["serving_id"] + "/tuned"}
+            for row in repeats("vllm", 8.0, 8.1, 8.2, server_args_json='["tuned"]')
+        ),
+        *repeats("sglang", *SLOW),
+    ],
     "imported": [*repeats("a", *FAST, **IMPORTED), *repeats("b", *SLOW, **IMPORTED)],
     "mixed": [*repeats("a", *FAST), *repeats("b", *SLOW, **IMPORTED)],
     "loads": [*repeats("a", *FAST), *repeats("b", *SLOW, max_concurrency=16)],
@@ -172,6 +182,13 @@ def test_other_settings_of_an_engine_are_other_entrants_and_no_rivals(db):
     assert outcomes(db, "settings")["tpot_p50_ms"]["outcome"] == "sole entrant"
 
 
+def test_of_two_settings_that_are_apart_the_better_leads_by_its_own_margin(db):
+    row = outcomes(db, "tuned")["tpot_p50_ms"]
+
+    assert (row["outcome"], row["leader"]) == ("leads", "vllm 1.0 (setting 2)")
+    assert row["margin"] == pytest.approx(12.1 / 8.1)
+
+
 def test_imported_figures_never_lead(db):
     row = outcomes(db, "imported")["tpot_p50_ms"]
 
@@ -201,3 +218,18 @@ def test_without_money_there_is_no_price(db):
     entrant = db.row("SELECT * FROM serving_entrants WHERE model = 'free'")
 
     assert (entrant["usd_per_million_by_rate"], entrant["usd_per_million_by_billing"]) == (None, None)
+
+
+def test_bills_for_the_same_thing_follow_one_another_and_others_add_up(make_db):
+    bill = {"run_id": RUN, "basis": "billing", "period_s": 3600.0}
+    costs = [
+        bill | {"covers": "card", "amount_usd": 4.0},
+        bill | {"covers": "card", "amount_usd": 2.0},
+        bill | {"covers": "disk", "amount_usd": 1.0, "period_s": 7200.0},
+        {"run_id": RUN, "basis": "rate", "rate_usd_per_h": 5.0},
+    ]
+    priced = make_db(then=lambda lake: write_served(lake, repeats("a", *FAST), *costs))
+
+    assert priced.rows("SELECT * FROM serving_costs") == [
+        {"run_id": RUN, "rate_usd_per_h": 5.0, "billed_usd_per_h": pytest.approx(3.5)}
+    ]
