@@ -37,6 +37,8 @@ from warehouse.ids import new_run_id
 
 _CANNOT_WRITE = 1
 _STOPPED = 4
+_MOST_POINTS = 10_000  # of an engine
+_MOST_TOKENS = 10**8  # of the prompts of a point, all of which are held
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,7 +102,10 @@ def _serve(options: Options) -> int:
             environment,
             recorder,
             budget,
-            Clients(lambda: scratch.client(client, paths, budget.check_signal), options.client_processes),
+            Clients(
+                lambda: scratch.client(client, paths, budget.check_signal),
+                min(options.client_processes, max(plan.concurrency)),
+            ),
             progress.note,
         )
         progress.note(f"serve run {state.run_id}, lake {options.lake}, logs {place.logs}")
@@ -179,6 +184,19 @@ def _plan(options: Options, state: ServeState, *, cuda: bool) -> Plan:
     for name in plan.engines:
         if name not in options.engines:
             raise UsageError(f"The run serves '{name}' too; give its --server again.")
+    for name in (*options.servers, *options.plan.get("arguments", ())):
+        if name not in plan.engines:
+            raise UsageError(
+                f"An option is for '{name}', which the run does not serve; --engines is {','.join(plan.engines)}."
+            )
+    if plan.repeats * len(plan.concurrency) > _MOST_POINTS:
+        raise UsageError(f"'--repeats' is {plan.repeats}; {_MOST_POINTS} points of an engine are the most.")
+    most = max(map(plan.requests_of, plan.concurrency)) * plan.input_tokens
+    if most > _MOST_TOKENS:
+        raise UsageError(
+            f"A point would send {most} tokens; {_MOST_TOKENS} fit, so lower --requests, --concurrency or "
+            "--input-tokens."
+        )
     return plan
 
 

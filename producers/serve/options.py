@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from producers.serve.state import NEWEST
 
 _LARGEST = 2**31 - 1
 _MOST_CLIENTS, _CORES_A_CLIENT = 4, 4  # the server needs cores too
+_MOST_ASKED_CLIENTS = 64  # each is a Python process with guidellm
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # it names a log file and stands in lists
 WEIGHTS = ("trained", "dummy", "upcycled", "seeded")
 
 
@@ -26,6 +29,7 @@ class Options:
 
     plan: dict[str, Any]
     engines: dict[str, Engine]  # known by name: built in, and of --server
+    servers: tuple[str, ...]  # names of --server
     only: tuple[str, ...] | None
     model: Path | None
     interpreters: dict[str, str]
@@ -56,12 +60,7 @@ def parse(arguments: Sequence[str] | None, about: str) -> Options:
     """
     given = _parser(about).parse_args(arguments)
     servers = _pairs("server", given.server)
-    engines = dict(ENGINES)
-    for name, commands in servers.items():
-        try:
-            engines[name] = custom(name, commands[-1])
-        except ValueError as error:
-            raise UsageError(f"'--server {name}' {error}.") from error
+    engines = ENGINES | _custom(servers)
     plan: dict[str, Any] = {}
     for name, read in _PLAN.items():
         value = getattr(given, name)
@@ -70,7 +69,7 @@ def parse(arguments: Sequence[str] | None, about: str) -> Options:
     if given.engine_arg:
         texts = _pairs("engine-arg", given.engine_arg)
         plan["arguments"] = {
-            name: tuple(w for text in t for w in shlex.split(text)) for name, t in texts.items()
+            name: tuple(w for text in t for w in _words(name, text)) for name, t in texts.items()
         }
     only = None if given.only is None else _value("only", _names, given.only)
     if given.resume is not None and "engines" in plan:
@@ -81,13 +80,17 @@ def parse(arguments: Sequence[str] | None, about: str) -> Options:
             raise UsageError(
                 f"There is no engine '{name}'; known are {', '.join(engines)}, or give --server."
             )
+    interpreters = _pairs("interpreter", given.interpreter)
+    import_paths = _pairs("import-path", given.import_path)
+    _check_places(engines, interpreters, import_paths)
     return Options(
         plan=plan,
         engines=engines,
+        servers=tuple(servers),
         only=only,
-        model=None if given.model is None else Path(given.model).expanduser(),
-        interpreters={name: texts[-1] for name, texts in _pairs("interpreter", given.interpreter).items()},
-        import_paths=_pairs("import-path", given.import_path),
+        model=None if given.model is None else Path(_value("model", _text, given.model)).expanduser(),
+        interpreters={name: texts[-1] for name, texts in interpreters.items()},
+        import_paths=import_paths,
         lake=given.lake or Path("lake"),
         lake_named=given.lake is not None,
         db=given.db,
@@ -182,6 +185,39 @@ def _parser(about: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _custom(servers: Mapping[str, tuple[str, ...]]) -> dict[str, Engine]:
+    """The engines of ``--server``."""
+    engines = {}
+    for name, commands in servers.items():
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"'--server' has the name '{name}'; letters, digits, '.', '_' and '-' make a name."
+            )
+        try:
+            engines[name] = custom(name, commands[-1])
+        except ValueError as error:
+            raise UsageError(
+                f"'--server' has a command for '{name}' that cannot be read: {error}."
+            ) from error
+    return engines
+
+
+def _check_places(
+    engines: Mapping[str, Engine],
+    interpreters: Mapping[str, tuple[str, ...]],
+    import_paths: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Refuse a place of somebody who is unknown, and a folder that is not there: both would have no effect."""
+    for option, named in (("interpreter", interpreters), ("import-path", import_paths)):
+        for name in named:
+            if name != "client" and name not in engines:
+                known = ", ".join(["client", *engines])
+                raise UsageError(f"'--{option}' names '{name}', which is none of {known}.")
+    for path in (path for paths in import_paths.values() for path in paths):
+        if not Path(path).is_dir():
+            raise UsageError(f"'--import-path' has '{path}', which is no folder.")
+
+
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if not names:
@@ -191,14 +227,21 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _words(name: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"'--engine-arg' has words for '{name}' that cannot be read: {error}.") from error
+
+
+def _whole(least: int, largest: int = _LARGEST) -> Callable[[str], int]:
     def read(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
             raise ValueError(f"is '{text}', not a whole number") from None
-        if not least <= number <= _LARGEST:
-            raise ValueError(f"is {number}; it lies from {least} to {_LARGEST}")
+        if not least <= number <= largest:
+            raise ValueError(f"is {number}; it lies from {least} to {largest}")
         return number
 
     return read
@@ -257,7 +300,7 @@ def _value(name: str, read: Callable[[str], Any], text: str) -> Any:
 def _client_processes(text: str | None) -> int:
     if text is None:
         return max(1, min(_MOST_CLIENTS, (os.cpu_count() or 1) // _CORES_A_CLIENT))
-    return int(_value("client-processes", _whole(1), text))
+    return int(_value("client-processes", _whole(1, _MOST_ASKED_CLIENTS), text))
 
 
 def _optional(name: str, text: str | None) -> float | None:

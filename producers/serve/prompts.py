@@ -47,12 +47,14 @@ def read_vocabulary(model: Path) -> Vocabulary:
         UsageError: the folder has no ``config.json`` or ``tokenizer.json``, or no byte-level vocabulary.
     """
     config, tokenizer = _json(model / "config.json"), _json(model / "tokenizer.json")
-    size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size") or 0
-    vocabulary = tokenizer.get("model", {}).get("vocab")
-    if not isinstance(vocabulary, dict):
-        vocabulary = {}
+    size = config.get("vocab_size") or _inside(config, "text_config").get("vocab_size") or 0
+    if not isinstance(size, int):
+        raise UsageError(f"{model / 'config.json'} has a 'vocab_size' that is no whole number.")
+    vocabulary = _inside(_inside(tokenizer, "model"), "vocab")
     words = sorted(
-        (index, word) for word, index in vocabulary.items() if _WORD.fullmatch(word) and index < size
+        (index, word)
+        for word, index in vocabulary.items()
+        if _WORD.fullmatch(word) and isinstance(index, int) and 0 <= index < size
     )
     if len(words) < _LEAST_WORDS:
         raise UsageError(
@@ -102,7 +104,7 @@ def sha256(prompts: Sequence[Prompt]) -> str:
 def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise UsageError(
             f"Cannot read {path} ({type(error).__name__}); --model names a folder with config.json and "
             "tokenizer.json."
@@ -110,3 +112,9 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UsageError(f"{path} is no JSON object.")
     return content
+
+
+def _inside(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object at a name; empty where there is none."""
+    found = content.get(name)
+    return found if isinstance(found, dict) else {}

@@ -230,6 +230,20 @@ def test_a_resumed_run_measures_what_is_missing_and_keeps_its_plan(serve):
         (("--model=/nowhere",), "names a folder with config.json and tokenizer.json"),
         (("--resume=20200101T000000Z-00000000",), "There is no serve run '20200101T000000Z-00000000'"),
         (("--only=sglang",), "'sglang' is none of the run's engines"),
+        (("--engine-arg=ok='",), "has words for 'ok' that cannot be read: No closing quotation."),
+        (
+            ("--engine-arg=vllm=--x",),
+            "An option is for 'vllm', which the run does not serve; --engines is ok.",
+        ),
+        (("--server=other=true",), "An option is for 'other', which the run does not serve"),
+        (("--server=a/b=true",), "has the name 'a/b'; letters, digits"),
+        (("--server=a=true '",), "has a command for 'a' that cannot be read: No closing quotation."),
+        (("--interpreter=vlm=python",), "names 'vlm', which is none of client, vllm"),
+        (("--import-path=client=/nowhere",), "has '/nowhere', which is no folder."),
+        (("--client-processes=3000",), "is 3000; it lies from 1 to 64"),
+        (("--requests=2000000000",), "A point would send 16000000000 tokens"),
+        (("--repeats=2000000000",), "points of an engine are the most"),
+        (("--model=",), "'--model' is empty."),
     ],
 )
 def test_a_wrong_option_is_one_sentence(serve, options, said):

@@ -47,6 +47,11 @@ def test_ids_beyond_the_embedding_and_what_is_no_word_are_left_out(serve):
     ("name", "content", "said"),
     [
         ("config.json", "{", "Cannot read"),
+        ("config.json", "[" * 100_000, "Cannot read"),
+        ("config.json", '{"vocab_size": "x"}', "'vocab_size' that is no whole number"),
+        ("config.json", '{"text_config": null}', "words of a byte-level vocabulary"),
+        ("tokenizer.json", '{"model": []}', "words of a byte-level vocabulary"),
+        ("tokenizer.json", '{"model": {"vocab": {"\\u0120word": "x"}}}', "words of a byte-level vocabulary"),
         ("config.json", "[]", "is no JSON object"),
         ("tokenizer.json", '{"model": {"vocab": [["a", 1]]}}', "has 0 words of a byte-level vocabulary"),
         ("config.json", '{"vocab_size": 20}', "has 17 words"),
