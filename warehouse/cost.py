@@ -47,6 +47,8 @@ def cost_row(
     ):
         if value is not None and not 0 < value < math.inf:
             raise CostError(f"{name} is {value}; it is a number over 0.")
+    if amount_usd is not None and period_s is not None and not 3600 * amount_usd / period_s < math.inf:
+        raise CostError(f"{amount_usd:g} $ for {period_s:g} s is no price of an hour; correct one of them.")
     for name, text in (("--covers", covers), ("--source", source)):
         if not text.strip():
             raise CostError(f"{name} is blank; say what the money paid for, and where the figure comes from.")

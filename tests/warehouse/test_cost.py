@@ -89,3 +89,8 @@ def test_a_place_without_a_lake_is_named(tmp_path):
 def test_what_says_too_little_or_too_much_is_refused(changed, said):
     with pytest.raises(CostError, match=said):
         cost_row(run_id(0), **{**BILL, **changed})
+
+
+def test_a_bill_without_a_finite_price_of_an_hour_is_refused():
+    with pytest.raises(CostError, match="is no price of an hour"):
+        cost_row("run", **BILL | {"amount_usd": 1e308, "period_s": 1e-3})

@@ -14,6 +14,7 @@ from warehouse.importers.values import Fields, compact, shown
 UNKNOWN = "unknown"
 
 _KEYS_SHOWN = 4
+_FIGURES = ("_ms", "_per_s")
 # Clients name the protocol that they speak; these names are engines as well. 'openai' is none.
 _ENGINES = {
     "vllm": "vllm",
@@ -111,7 +112,7 @@ def finish_row(
     if row.get("prefix_cache") in {None, UNKNOWN}:
         row["prefix_cache"] = given.prefix_cache or UNKNOWN
     missing = [name for name in given_facts if row.get(name) is None]
-    notes = [*reasons, *fields.problems]
+    notes = [*reasons, *fields.problems, *_impossible(row)]
     if missing:
         notes.append(f"not in the file: {', '.join(missing)}")
     row["engine"] = row["engine"] or UNKNOWN
@@ -123,3 +124,20 @@ def finish_row(
         extra["client_figures_not_used"] = unused
     row["extra_json"] = compact(extra)
     return row
+
+
+def _impossible(row: Row) -> list[str]:
+    """Make NULL what no run can have, and say so: hostile files and clients that lost count must not lead."""
+    reasons = []
+    for name, value in row.items():
+        if name.endswith(_FIGURES) and isinstance(value, int | float) and value < 0:
+            row[name] = None
+            reasons.append(f"{name} is {value:g}, below 0")
+    if row.get("max_concurrency") == 0:
+        row["max_concurrency"] = None
+        reasons.append("max_concurrency is 0")
+    completed, asked = row.get("requests_completed"), row.get("requests_asked")
+    if completed is not None and asked is not None and completed > asked:
+        row["requests_completed"] = None
+        reasons.append(f"{completed} requests completed of {asked}, which contradicts itself")
+    return reasons

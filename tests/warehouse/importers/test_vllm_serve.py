@@ -394,3 +394,24 @@ def test_recorded_runs_match_their_published_table(
     assert run["tpot_p50_ms"] == pytest.approx(tpot, abs=0.005)
     assert run["e2e_p50_ms"] == pytest.approx(e2e, abs=0.5)
     assert run["itl_unit"] == "token"
+
+
+@pytest.mark.parametrize(
+    ("given", "column", "said", "status"),
+    [
+        ({"num_prompts": 2, "completed": 5}, "requests_completed", "5 requests completed of 2", "unusable"),
+        (
+            {"output_throughput": -10.0},
+            "output_tokens_per_s",
+            "output_tokens_per_s is -10, below 0",
+            "passed",
+        ),
+        ({"max_concurrency": 0}, "max_concurrency", "max_concurrency is 0", "passed"),
+    ],
+)
+def test_what_no_run_can_have_is_null_with_its_reason(
+    imported: Callable[..., Rows], given: dict[str, Any], column: str, said: str, status: str
+) -> None:
+    (run,) = imported("run.json", vllm_summary(**given))
+    assert (run[column], run["status"]) == (None, status)
+    assert said in run["reason"]
