@@ -20,6 +20,7 @@ from rich.console import Console
 
 from checks.policy import Policy, PolicyError, load_policy
 from producers import resume
+from producers.asked import names, refuse_unloadable, whole_seed
 from producers.budget import Budget
 from producers.decode.plan import CONFIGS, DEFAULT_MODEL, DecodePlan, make_plan
 from producers.decode.recorder import DecodeRecorder
@@ -144,10 +145,8 @@ def _environment(options: argparse.Namespace) -> Environment:
 
 def _plan(options: argparse.Namespace, environment: Environment, policy: Policy) -> DecodePlan:
     device = environment.device
-    if options.config:
-        configs = [name.strip() for part in options.config for name in part.split(",") if name.strip()]
-    else:
-        configs = list(required(policy, device.device))
+    refuse_unloadable(options.model)
+    configs = names("config", options.config) or required(policy, device.device)
     cuda = device.is_cuda
     return make_plan(
         model=options.model,
@@ -155,7 +154,7 @@ def _plan(options: argparse.Namespace, environment: Environment, policy: Policy)
         prompt_tokens=_PROMPT_TOKENS[cuda] if options.prompt_tokens is None else options.prompt_tokens,
         steps=_STEPS[cuda] if options.steps is None else options.steps,
         repeats=_REPEATS[cuda] if options.repeats is None else options.repeats,
-        seed=options.seed,
+        seed=whole_seed(options.seed),
     )
 
 

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from checks.policy import Policy, PolicyError, load_policy
 from producers import resume
+from producers.asked import names, refuse_unloadable, refuse_unreadable, seconds, whole_seed
 from producers.budget import Budget
 from producers.environment import Environment, detect, refuse_busy
 from producers.errors import COMPLETE, INCOMPLETE, RaceError, UsageError
@@ -112,6 +113,7 @@ def _gate(options: argparse.Namespace) -> int:
     for name in ("batch", "workers"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise UsageError(f"--{name} is {getattr(options, name)}; the least is 1.")
+    seconds("worker-timeout", options.worker_timeout)
     environment = _environment(options)
     policy = load_policy()
     lake = options.lake or Path("lake")
@@ -123,6 +125,8 @@ def _gate(options: argparse.Namespace) -> int:
     plan = _plan({**stored, **_given(options)}, options, policy)
     if state is not None:
         resume.check_asked(state.run, plan.asked)
+    refuse_unloadable(plan.model)
+    refuse_unreadable(plan.text)
     if options.dry_run:
         print_plan(plan, environment.device.device, Console(soft_wrap=True))
         return COMPLETE
@@ -150,9 +154,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     """The plan options that were given."""
     given = {
         "model": options.model,
-        "config": tuple(n.strip() for part in options.config for n in part.split(",") if n.strip())
-        if options.config
-        else None,
+        "config": names("config", options.config) or None,
         "positions": options.positions,
         "context": options.context,
         "text": None if options.text is None else str(options.text),
@@ -172,7 +174,7 @@ def _plan(asked: dict[str, Any], options: argparse.Namespace, policy: Policy) ->
         positions=asked.get("positions"),
         context=asked.get("context", DEFAULT_CONTEXT),
         text=None if options.text is None else str(options.text.resolve()),
-        seed=asked.get("seed", 0),
+        seed=whole_seed(asked.get("seed", 0)),
         least_positions=int(policy.by_path["gate", "min_positions"]),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dispatch.errors import DispatchError
+from producers.asked import MODEL_NAMES, WEIGHT_FILES
 from producers.models import seeded, smollm
 from producers.models.loaded import (
     LoadedModel,
@@ -24,14 +25,11 @@ from producers.models.loaded import (
 
 Loader = Callable[..., LoadedModel]
 
-_LOADERS: dict[str, Loader] = {
-    "upcycled-smollm2": smollm.load,
-    "deepseek-moe-16b": seeded.deepseek_moe_16b,
-    "tiny-mixtral": seeded.tiny_mixtral,
-}
-NAMES = tuple(_LOADERS)
+NAMES = MODEL_NAMES
+_LOADERS: dict[str, Loader] = dict(
+    zip(NAMES, (smollm.load, seeded.deepseek_moe_16b, seeded.tiny_mixtral), strict=True)
+)
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
-_WEIGHT_FILES = ("*.safetensors", "*.bin")
 
 
 def load_model(
@@ -93,9 +91,9 @@ def _checkpoint(path: Path, *, device: torch.device, dtype: torch.dtype) -> Load
         raise ModelError(
             f"'{path}' is neither a model known by name ({', '.join(NAMES)}) nor a folder with a config.json."
         )
-    files = sorted(file for pattern in _WEIGHT_FILES for file in path.glob(pattern))
+    files = sorted(file for pattern in WEIGHT_FILES for file in path.glob(pattern))
     if not files:
-        raise ModelError(f"{path} has a config.json and no weights ({' or '.join(_WEIGHT_FILES)}).")
+        raise ModelError(f"{path} has a config.json and no weights ({' or '.join(WEIGHT_FILES)}).")
     try:
         if "DeepseekForCausalLM" in _architectures(path):
             from dispatch.integration import deepseek  # noqa: PLC0415 - needs Triton
