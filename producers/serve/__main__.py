@@ -32,6 +32,7 @@ from producers.serve.prompts import read_vocabulary
 from producers.serve.recorder import ServeRecorder
 from producers.serve.session import Place, Session
 from producers.serve.state import PRODUCER, ServeState, find
+from producers.serve.witness import witness
 from warehouse.errors import WarehouseError
 from warehouse.ids import new_run_id
 
@@ -94,6 +95,7 @@ def _serve(options: Options) -> int:
             stop_timeout_s=options.stop_timeout_s,
         )
         recorder = ServeRecorder(options.lake, state.run_id, state.next_event, PRODUCER)
+        recorder.invocation = state.next_event
         client = options.interpreters.get("client")
         paths = options.import_paths.get("client", _client_folder() if client is None else ())
         session = Session(
@@ -111,7 +113,8 @@ def _serve(options: Options) -> int:
         progress.note(f"serve run {state.run_id}, lake {options.lake}, logs {place.logs}")
         for damaged in state.damaged:
             progress.note(f"damaged, and what it held is measured again: {damaged}")
-        left = _run(session, options, state, environment, policy)
+        with witness(session.epitaph()):
+            left = _run(session, options, state, environment, policy)
     if not options.no_build:
         _build(options)
     if session.refused:
@@ -131,7 +134,6 @@ def _run(
     """Serve, between the events that the lake keeps; returns the engines of the plan that were not served."""
     plan, recorder = session.plan, session.recorder
     asked = options.only or plan.engines
-    recorder.invocation = state.next_event
     if not has_policy(options.lake, policy.sha256):
         recorder.policy(policy.sha256, policy.text)
 

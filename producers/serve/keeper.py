@@ -6,7 +6,7 @@
 The producer starts one keeper for each server and holds the write end of its standard input. The first line
 there says what to start. ``stop`` ends the server gently, ``done`` the keeper; the end of the input without it
 means that the producer is gone (``kill -9`` closes it too): the server is killed at once, and the epitaph is run,
-which marks the run as interrupted. Replies are JSON lines. As a child subreaper (prctl(2)) the keeper inherits
+which marks the run as interrupted. A keeper whose command is null has no server and does that alone. Replies are JSON lines. As a child subreaper (prctl(2)) the keeper inherits
 every orphan below it, so a process that made itself a session of its own is still found, by ancestry and never
 by name.
 
@@ -29,6 +29,7 @@ from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _POLL_S = 0.05
+_WITNESS_S = 60.0
 _SPEC_S = 30.0
 _KILL_S = 30.0
 _ORPHAN_GRACE_S = 3.0
@@ -167,6 +168,13 @@ def _say(**event: Any) -> None:
         os.write(1, json.dumps(event).encode() + b"\n")
 
 
+def _mark(epitaph: dict[str, Any]) -> int:
+    subprocess.run(
+        epitaph["command"], env=epitaph["env"], cwd=epitaph["cwd"], stdin=subprocess.DEVNULL, check=False
+    )
+    return 0
+
+
 def main() -> int:
     """Keep the server of the first line until the producer says ``done``, or is gone."""
     orders = Orders()
@@ -178,6 +186,11 @@ def main() -> int:
     # Whoever ends the keeper politely gets the same as the producer's end: no server is left.
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, orders.close)
+    if spec["command"] is None:  # a witness: no server
+        while not orders.closed:
+            if orders.read(_WITNESS_S) == "done":
+                return 0
+        return _mark(spec["epitaph"])
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     try:
         keeper = Keeper(spec)
@@ -199,11 +212,7 @@ def main() -> int:
             _say(event="ended", killed=keeper.kill_all(), status=keeper.status)
             told = True
     keeper.kill_all()
-    epitaph = spec["epitaph"]
-    subprocess.run(
-        epitaph["command"], env=epitaph["env"], cwd=epitaph["cwd"], stdin=subprocess.DEVNULL, check=False
-    )
-    return 0
+    return _mark(spec["epitaph"])
 
 
 if __name__ == "__main__":

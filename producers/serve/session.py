@@ -113,6 +113,12 @@ class Session:
         finally:
             self.clients.close()
 
+    def epitaph(self) -> dict[str, Any]:
+        """Command, env and cwd of what marks the run as interrupted, should this process vanish."""
+        words = [sys.executable, "-m", "producers.serve.epitaph", str(self.recorder.lake.resolve())]
+        words += [self.recorder.run_id, str(self.recorder.invocation)]
+        return {"command": words, "env": dict(os.environ), "cwd": str(ROOT)}
+
     # ---- one engine ----
 
     def _engine(self, engine: Engine, pending: list[Point]) -> None:
@@ -263,7 +269,6 @@ class Session:
         command = self._command(engine)
         port = free_port()
         extra = self.plan.arguments.get(engine.name, ())
-        epitaph = [sys.executable, "-m", "producers.serve.epitaph", str(self.recorder.lake.resolve())]
         self.say(f"{engine.name}: starting on port {port}")
         return Server(
             engine.name,
@@ -272,11 +277,7 @@ class Session:
             cwd=self.place.work,
             log=self.place.logs / f"{engine.name}-{self.recorder.invocation}-{start}.log",
             port=port,
-            epitaph={
-                "command": [*epitaph, self.recorder.run_id],
-                "env": dict(os.environ),
-                "cwd": str(ROOT),
-            },
+            epitaph=self.epitaph(),
             poll=self.budget.check,
             grace_s=self.place.stop_timeout_s,
         )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import signal
 import time
+from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
 
+from producers.serve.epitaph import mark
 from tests.producers.serve.conftest import listening
+from warehouse.append import append
 
 WITHIN_S = 20.0
 
@@ -54,7 +57,7 @@ def test_a_producer_that_is_killed_leaves_nothing(serve, stage, mode, options, s
         pq.read_table(path)  # every file under a final name is whole
     events = serve.rows("SELECT event, detail FROM runs ORDER BY event_seq")
     assert [row["event"] for row in events] == ["started", "interrupted"]
-    assert events[-1]["detail"] == "the producer vanished; its server was ended"
+    assert events[-1]["detail"] == "the producer vanished; no server of it is left"
     measured = serve.rows("SELECT * FROM serving_runs") if (serve.lake / "serving_runs").exists() else []
     assert len(measured) == (1 if stage == "stopping" else 0)  # what was acknowledged is there
 
@@ -62,6 +65,31 @@ def test_a_producer_that_is_killed_leaves_nothing(serve, stage, mode, options, s
     assert resumed.returncode in {0, 3}, resumed.stderr
     assert serve.rows("SELECT arg_max(event, event_seq) AS last FROM runs") == [{"last": "finished"}]
     assert serve.processes() == []
+
+
+def test_a_producer_that_is_killed_before_a_server_runs_is_marked_too(serve):
+    client = serve.folder / "client"
+    client.write_text("#!/bin/sh\nexec sleep 600\n")
+    client.chmod(0o755)
+    producer = serve.start(*serve.arguments("ok"), f"--interpreter=client={client}")
+    while not list((serve.lake / "runs").glob("*.parquet")):
+        assert producer.poll() is None
+        time.sleep(0.05)
+    producer.send_signal(signal.SIGKILL)
+    producer.communicate(timeout=30)
+
+    deadline = time.monotonic() + WITHIN_S
+    while orphans := serve.processes():
+        assert time.monotonic() < deadline, f"processes {orphans} are left"
+        time.sleep(0.05)
+    events = serve.rows("SELECT event, run_id FROM runs ORDER BY event_seq")
+    assert [row["event"] for row in events] == ["started", "interrupted"]
+    run_id = events[0]["run_id"]
+    assert not mark(serve.lake, run_id, 0)  # somebody else was first
+    resumed = {"run_id": run_id, "event_seq": 2, "event": "resumed", "producer": "serve", "device": "cpu"}
+    append(serve.lake, "runs", [{**resumed, "recorded_at": datetime.now(UTC)}])
+    assert not mark(serve.lake, run_id, 0)  # the run goes on
+    assert mark(serve.lake, run_id, 2)
 
 
 def test_a_signal_stops_the_run_cleanly(serve):
