@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from dispatch.errors import InvalidInputError
+from dispatch.errors import InvalidInputError, UnsupportedError
 from dispatch.integration.experts import IMPLEMENTATIONS
 from dispatch.integration.layers import ExpertsLayer, experts_layers, prepare_layer
 from dispatch.precision import Precision
@@ -84,6 +84,20 @@ class QuantizedExperts(nn.Module):
         result: torch.Tensor = super().forward(*args, **kwargs)
         return result
 
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:  # noqa: ARG002
+        """Refuse: whoever loads the file would take the int8 values for weights and drop the scales."""
+        raise InvalidInputError(
+            f"{prefix or type(self).__name__} holds int8 weights, which no checkpoint format says: save the model "
+            "before quantize_experts."
+        )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:  # noqa: ARG002
+        """Refuse: weights copied into int8 would be cut to whole numbers, under the scales of others."""
+        raise InvalidInputError(
+            f"{prefix or type(self).__name__} holds int8 weights and takes no others: load the weights before "
+            "quantize_experts."
+        )
+
 
 def quantize_experts(model: nn.Module, precision: Precision | str) -> MemoryReport:
     """Turn the expert weights of ``model`` into int8 with a scale for each output channel, in place.
@@ -100,17 +114,27 @@ def quantize_experts(model: nn.Module, precision: Precision | str) -> MemoryRepo
 
     Raises:
         InvalidInputError: another precision, or a model without experts layers.
-        UnsupportedError: a layer that dispatch does not compute; nothing is quantised then.
+        UnsupportedError: a layer that dispatch does not compute, or weights with NaN or infinity; nothing is
+            quantised then.
     """
     if precision not in {Precision.INT8_W8A16, Precision.INT8_W8A8}:
         raise InvalidInputError(
             f"precision '{precision}': experts are quantised to {Precision.INT8_W8A16} or {Precision.INT8_W8A8}."
         )
     layers = experts_layers(model)
-    for layer in layers.values():
+    for name, layer in layers.items():
         prepare_layer(layer)
+        _check_finite(name, layer)
     named = Precision(precision)
     return MemoryReport(named, tuple(_quantize(name, layer, named) for name, layer in layers.items()))
+
+
+def _check_finite(name: str, layer: ExpertsLayer) -> None:
+    """Refuse weights that no int8 value stands for; extrema need no second copy."""
+    for attribute in ("gate_up_proj", "down_proj"):
+        weight: torch.Tensor = getattr(layer, attribute).detach()
+        if weight.is_floating_point() and not all(map(torch.isfinite, weight.aminmax())):
+            raise UnsupportedError(f"{name}.{attribute} has NaN or infinity, which int8 cannot hold.")
 
 
 def _quantize(name: str, layer: ExpertsLayer, precision: Precision) -> LayerMemory:

@@ -115,3 +115,26 @@ def test_other_precisions_are_refused(precision, device):
         InvalidInputError, match=f"precision '{precision}': experts are quantised to int8_w8a16"
     ):
         quantize_experts(torch.nn.ModuleList([layer_of(device)]), precision)
+
+
+def test_int8_values_are_neither_saved_as_weights_nor_overwritten_by_them(device, tmp_path):
+    model = make("mixtral", device)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    quantize_experts(model, "int8_w8a16")
+    held = next(iter(experts_layers(model).values())).gate_up_proj.clone()
+    with pytest.raises(InvalidInputError, match=r"experts\. holds int8 weights.*save the model before"):
+        model.save_pretrained(tmp_path)
+    with pytest.raises(InvalidInputError, match="load the weights before"):
+        model.load_state_dict(before, strict=False)
+    assert torch.equal(next(iter(experts_layers(model).values())).gate_up_proj, held)
+    assert list(tmp_path.glob("*.safetensors")) == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_int8_cannot_hold_are_refused(value, device):
+    model = make("mixtral", device)
+    first, *_, last = experts_layers(model).values()
+    last.down_proj.data[0, 0, 0] = value
+    with pytest.raises(UnsupportedError, match="down_proj has NaN or infinity"):
+        quantize_experts(model, "int8_w8a16")
+    assert first.gate_up_proj.dtype == torch.bfloat16
