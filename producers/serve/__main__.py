@@ -68,6 +68,12 @@ def _serve(options: Options) -> int:
         check_unchanged(RunState(state.run_id, state.events), environment, policy.sha256)
     plan = _plan(options, state, cuda=environment.device.is_cuda)
     vocabulary = read_vocabulary(options.model)
+    config_sha256 = hashlib.sha256((options.model / "config.json").read_bytes()).hexdigest()
+    if state.configs - {config_sha256}:
+        raise RefusedError(
+            f"{options.model / 'config.json'} is not what serve run '{state.run_id}' was measured with; "
+            "restore it, or start a run without --resume."
+        )
     if not options.no_build:
         from warehouse.build import refuse_locked  # noqa: PLC0415 - a machine that only measures lacks DuckDB
 
@@ -83,7 +89,7 @@ def _serve(options: Options) -> int:
         budget.watch_signals()
         place = Place(
             model=Served(str(options.model.resolve()), plan.model, not has_weights(str(options.model))),
-            config_sha256=hashlib.sha256((options.model / "config.json").read_bytes()).hexdigest(),
+            config_sha256=config_sha256,
             vocabulary=vocabulary,
             interpreters=options.interpreters,
             import_paths=options.import_paths,

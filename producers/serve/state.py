@@ -29,6 +29,9 @@ class ServeState:
     events: list[Row] = field(default_factory=list)
     done: set[Point] = field(default_factory=set)
     damaged: list[str] = field(default_factory=list)
+    configs: set[str] = field(
+        default_factory=set
+    )  # SHA-256 of the config.json that its points were measured with
 
     @property
     def next_event(self) -> int:
@@ -68,14 +71,17 @@ def find(lake: Path, run_id: str) -> ServeState:
         raise UsageError(f"There is no serve run '{run_id}' in {lake}; known are {known}.")
     if last[run_id]["event"] == "finished":
         raise UsageError(f"Serve run '{run_id}' is finished; a correction is a new run.")
-    columns = ("run_id", "engine", "max_concurrency", "repeat", "status")
-    done = {
-        Point(row["engine"], row["max_concurrency"], row["repeat"])
+    columns = ("run_id", "engine", "max_concurrency", "repeat", "status", "extra_json")
+    passed = [
+        row
         for row in _rows(lake, "serving_runs", columns)
         if row["run_id"] == run_id and row["status"] == "passed"
-    }
+    ]
+    done = {Point(row["engine"], row["max_concurrency"], row["repeat"]) for row in passed}
+    extras = [json.loads(row["extra_json"] or "{}") for row in passed]
+    configs = {extra["config_sha256"] for extra in extras if "config_sha256" in extra}
     damaged = [f"{entry.table}/{entry.path.name} ({entry.reason})" for entry in scan(lake).damaged]
-    return ServeState(run_id, events_of(lake, run_id), done, damaged)
+    return ServeState(run_id, events_of(lake, run_id), done, damaged, configs)
 
 
 def _rows(lake: Path, table: str, columns: tuple[str, ...]) -> list[Row]:

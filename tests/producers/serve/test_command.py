@@ -218,6 +218,18 @@ def test_a_resumed_run_measures_what_is_missing_and_keeps_its_plan(serve):
     assert "no unfinished serve run" in finished.stderr
 
 
+def test_a_run_is_not_resumed_with_another_model(serve):
+    first = serve(*serve.arguments("ok", "chunky"), "--only=ok")
+    assert first.returncode == 4, first.stderr
+    config = serve.model / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "layers": 1}))
+    done = serve(*serve.arguments("ok", "chunky"), "--resume")
+
+    assert done.returncode == 5
+    assert "config.json is not what serve run" in done.stderr
+    assert len(serve.rows("SELECT * FROM serving_runs")) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
