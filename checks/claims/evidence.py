@@ -125,7 +125,7 @@ class Evidence:
         absent = [n for n in call.everybody if n not in known and "*" not in n]
         if absent:
             return f"{what} knows no {absent[0]}: there are {', '.join(known)}"
-        return f"{what} has {' and '.join(call.everybody)} refused, void, or not in one run"
+        return f"{what} has {' and '.join(call.everybody)} refused, void, not in one run, or repeated less often than the policy asks"
 
     def _no_serving(self, call: Call) -> str:
         load = call.get("concurrency")

@@ -50,14 +50,15 @@ CREATE MACRO claim_decode(the_model := NULL, the_device := NULL) AS TABLE
         AND r.model = claim_only(the_model, (SELECT list(DISTINCT n.model) FROM decode_runs n))
         AND r.device = claim_only(the_device, (SELECT list(DISTINCT n.device) FROM decode_runs n));
 
+-- NULL below the repeats that the policy asks for: a run that was killed gives no figure.
 CREATE MACRO decode_tokens_per_second(the_config, model_name := NULL, device_name := NULL) AS (
-    SELECT median(d.rate) FROM claim_decode(the_model := model_name, the_device := device_name) d
+    SELECT CASE WHEN count(*) >= max(d.enough) THEN median(d.rate) END FROM claim_decode(the_model := model_name, the_device := device_name) d
     WHERE d.config = the_config
 );
 
 -- The median over the ratios of equal repeats, as decode_rates has it over the stock model.
 CREATE MACRO decode_speedup(the_config, the_rival, model_name := NULL, device_name := NULL) AS (
-    SELECT median(d.rate / o.rate)
+    SELECT CASE WHEN count(*) >= max(d.enough) THEN median(d.rate / o.rate) END
     FROM claim_decode(the_model := model_name, the_device := device_name) d
     JOIN claim_decode(the_model := model_name, the_device := device_name) o ON o.repeat = d.repeat
     WHERE d.config = the_config AND o.config = the_rival

@@ -223,13 +223,22 @@ def test_without_three_repeats_nobody_is_ahead(tmp_path: Path) -> None:
     write_decode(lake, {"stock_eager_bf16": 250.0, "dispatch_bf16": 400.0}, repeats=2)
     write_serving(lake, {"vllm": 90.0, "sglang": 110.0}, repeats=2)
     build([lake], tmp_path / "w.db")
+    ahead = only(
+        over(
+            tmp_path / "w.db",
+            number("In throughput SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD),
+        )
+    )
+    assert ahead.verdict is Verdict.FALSE
+    assert "too close to call" in ahead.reason
     for sentence, query in (
         ("Inside the model dispatch_bf16 is 1.60x# faster than stock_eager_bf16.", FASTER),
-        ("In throughput SGLang is 1.22x# faster than vLLM at concurrency 4.", AHEAD),
+        ("Inside the model dispatch_bf16 is 1.60x# as fast as stock_eager_bf16.", FASTER),
+        ("dispatch_bf16 decodes 398# tokens/s.", RATE),
     ):
         claim = only(over(tmp_path / "w.db", number(sentence, query)))
-        assert claim.verdict is Verdict.FALSE
-        assert "too close to call" in claim.reason
+        assert claim.verdict is Verdict.UNJUDGED
+        assert "repeated less often than the policy asks" in claim.reason
 
 
 def test_what_was_void_or_refused_says_nothing(tmp_path: Path) -> None:
