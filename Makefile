@@ -43,12 +43,12 @@ winners: $(READY)
 gate: $(MODELS)
 	$(RACE_ENV) $(BIN)/python -m producers.gate
 	$(BIN)/duckdb -readonly warehouse.db < queries/gate.sql
-	$(BIN)/checks run
+	$(BIN)/checks report
 
 decode: $(MODELS)
 	$(RACE_ENV) $(BIN)/python -m producers.decode
 	$(BIN)/duckdb -readonly warehouse.db < queries/decode.sql
-	$(BIN)/checks run
+	$(BIN)/checks report
 
 test: lint
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not gpu and not slow"

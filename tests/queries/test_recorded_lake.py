@@ -336,5 +336,10 @@ def test_a_mode_over_the_noise_bound_supports_no_comparison_by_any_macro(recorde
         {"decisive": False}
     ]
     count = "SELECT beats_count('dispatch', 'sglang', '*/*/*/*', mode := 'eager') AS n"
-    assert recorded.row(count)["n"] == 0
+    assert recorded.row(count)["n"] is None, "nothing was decided, which is not a count of none"
     assert recorded.row(count.replace("eager", "graph"))["n"] == 42
+    cell = "'deepseek-moe-16b/bf16/uniform/128'"
+    for macro in ("speedup", "ratio", "percent_faster"):
+        printed = f"SELECT {macro}('dispatch', 'vllm', {cell}, mode := 'eager') AS n"
+        assert recorded.row(printed)["n"] is None, macro
+        assert recorded.row(printed.replace("eager", "graph"))["n"] is not None, macro
