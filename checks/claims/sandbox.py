@@ -8,7 +8,7 @@ tells a claim from a tautology: what stays true there proves nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -127,9 +127,10 @@ class Sandbox:
         calls = {n.lower() for n in _functions(tree)} & self._macros
         if not reads and not calls:
             return "the query reads no table or view of the lake; a constant proves nothing"
-        if any(_is_constant(item) for s in tree["statements"] for item in s["node"].get("select_list", [])):
+        items = [item for s in tree["statements"] for item in s["node"].get("select_list", [])]
+        if any(_is_constant(item, self._macros) for item in items):
             return "the query selects a constant; a constant proves nothing"
-        if why := _tautology(tree):
+        if why := _tautology(tree, self._macros):
             return why
         try:
             answer = self.without_evidence(sql)
@@ -303,32 +304,37 @@ def _literal(node: dict[str, Any]) -> str | None:
     return None
 
 
-def _tautology(tree: Any) -> str | None:
+def _tautology(tree: Any, macros: Container[str]) -> str | None:
     """Return why some part of the parsed query is true by itself."""
     for node in _walk(tree):
         kind = node.get("class")
         if kind == "COMPARISON":
             left, right = node.get("left"), node.get("right")
-            if _is_constant(left) and _is_constant(right):
+            if _is_constant(left, macros) and _is_constant(right, macros):
                 return "the query compares two constants; that proves nothing"
             if _shape(left) == _shape(right):
                 return "the query compares something with itself; that proves nothing"
         if (
             kind == "CONJUNCTION"
             and node.get("type") == "CONJUNCTION_OR"
-            and any(_is_constant(c) for c in node.get("children", []))
+            and any(_is_constant(c, macros) for c in node.get("children", []))
         ):
             return "the query is true by an OR with a constant; that proves nothing"
     return None
 
 
-def _is_constant(node: Any) -> bool:
-    """Whether an expression reads no column and no rows."""
+def _is_constant(node: Any, macros: Container[str]) -> bool:
+    """Whether an expression reads no column and no rows: 90.0 + 9.9 beside a table is none of its figures."""
     return not any(
-        n.get("class")
-        in {"COLUMN_REF", "SUBQUERY", "STAR", "FUNCTION", "WINDOW", "PARAMETER", "POSITIONAL_REFERENCE"}
+        n.get("class") in {"COLUMN_REF", "SUBQUERY", "STAR", "WINDOW", "PARAMETER", "POSITIONAL_REFERENCE"}
+        or (n.get("class") == "FUNCTION" and _reads_rows(str(n.get("function_name", "")).lower(), macros))
         for n in _walk(node)
     )
+
+
+def _reads_rows(function: str, macros: Container[str]) -> bool:
+    """Whether a function looks at rows without naming a column."""
+    return function in macros or function in {"count", "count_star"}
 
 
 def _shape(node: Any) -> Any:

@@ -67,6 +67,8 @@ REJECTED = [
     # how
     ("dispatch beats vLLM at 1 token.", "count(*) > 0 FROM winners", "binds only through a typed macro; use beats"),
     ("Something holds.", "true", "a constant proves nothing"),
+    ("Something holds.", "1 + 1 = 2 FROM winners", "proves nothing"),
+    ("Something holds.", "90.0 + 9.9 > 90 FROM winners LIMIT 1", "proves nothing"),
     ("Something holds.", "count(*) >= 0 FROM winners", "stays true when all evidence is removed"),
     ("dispatch beats vLLM at 1 token.", "beats('dispatch', 'vllm', 'bf16')", "each a glob"),
 ]  # fmt: skip
