@@ -87,7 +87,7 @@ _PATTERNS: tuple[tuple[Relation, str, bool], ...] = (
     (Relation.SLOWER, r"not as fast as|less fast", False),
     (Relation.AS_FAST, r"as (?:fast|quick|quickly|speedy) as|(?:the )?speed of", False),
     (Relation.AS_LONG, r"as long as|as slow as|(?:takes?|took|needs?|needed|is|has)\s+(?:\S+ ?(?:x|times)?\s+)?(?:about |roughly )?(?:the )?(?:time|latency|runtime|duration) of", False),
-    (Relation.TIE, rf"{_verbs('tie')}|tying|(?:is|are|was|were|runs?|draws?) (?:level|even|equal|on par|neck and neck)(?: with)?|level with|on par with|at parity with|neck and neck|equals|{_verbs('match')}", True),
+    (Relation.TIE, rf"{_verbs('tie')}|tying|(?:is|are|was|were|runs?|draws?) (?:level|even|equal|on par|neck and neck|equally (?:fast|quick|good|slow))(?: with)?|level with|on par with|at parity with|neck and neck|equals|{_verbs('match')}", True),
     (Relation.FASTER, rf"{_QUICK}|ahead of|ahead|in front of|in front|superior to|ha(?:s|ve) the (?:edge|advantage|upper hand)(?: over| on)?|(?:an )?(?:edge|advantage) over|takes? {_LESS} time|needs? {_LESS} time|in {_LESS} time|lower latency|shorter time|improves? (?:on|upon)|wins? (?:over|against)|won (?:over|against)|victory over|victorious over|comes? out ahead|(?:in|with) a fraction of the time|gains? (?:on|over)|cuts?|shaves?|saves?|{_MORE} {_RATE}|{_LESS} {_WAIT}", False),
     (Relation.FASTER, rf"(?:{_BEATERS})|left behind|(?:leaves?|left|leaving)(?= (?:[\w-]+ ){{1,3}}(?:behind|in the dust|standing))", True),
     (Relation.SLOWER, rf"{_SLOW}|behind|inferior to|takes? (?:longer|more time)|needs? (?:longer|more time)|longer than|higher latency|{_LESS} {_RATE}|(?:higher|longer|greater|worse) {_WAIT}", False),
@@ -97,7 +97,7 @@ _PATTERNS: tuple[tuple[Relation, str, bool], ...] = (
     (Relation.WORST, r"slowest|worst|last place|comes? last|came last", False),
     (Relation.LOSS, r"loses?|lost|losing|loser|defeated|outclassed", False),
     (Relation.SPEEDUP, r"speed-?ups?|speeds? up|sped up|acceleration|accelerates?|faster-than", False),
-    (Relation.OTHER, r"better|worse|cheaper|costlier|comes? close to|keeps? (?:up|pace)(?: with)?|catch(?:es)? up(?: with)?|hold a candle to|[<>](?= ?[A-Za-z])|(?:reduc|lower|boost|increas|improv)\w*(?= (?:[\w-]+ ){0,3}?(?:time|latency|throughput|runtime|costs?|speed|bandwidth)\b)|superior|inferior|more efficient|less efficient|more accurate|less accurate|leaner|lighter|heavier|more expensive|double[sd]?|halve[sd]?|triple[sd]?|twice|thrice|half (?:the|of|what|as)|costs? (?:less|more|half|a fraction|a third|a quarter|as much)|costs? the same|(?:more|less|fewer) (?:[\w-]+ ){0,3}?than(?= [A-Za-z])|undercuts?", False),
+    (Relation.OTHER, r"better|worse|cheaper|costlier|comes? close to|keeps? (?:up|pace)(?: with)?|catch(?:es)? up(?: with)?|hold a candle to|[<>](?= ?[A-Za-z])|(?:reduc|lower|boost|increas|improv)\w*(?= (?:[\w-]+ ){0,3}?(?:time|latency|throughput|runtime|costs?|speed|bandwidth)\b)|superior|inferior|more efficient|less efficient|more accurate|less accurate|leaner|lighter|heavier|more expensive|double[sd]?|halve[sd]?|triple[sd]?|twice|thrice|half (?:the|of|what|as)|at (?:a |one )?(?:half|third|quarter|fifth|tenth|fraction) (?:of|the)|costs? (?:less|more|half|a fraction|a third|a quarter|as much)|costs? the same|(?:more|less|fewer) (?:[\w-]+ ){0,3}?than(?= [A-Za-z])|undercuts?", False),
 )  # fmt: skip
 _COMPARATIVE = re.compile(
     "|".join(rf"(?P<r{i}>(?<![\w-])(?:{p})(?![\w-]))" for i, (_, p, _) in enumerate(_PATTERNS)), re.IGNORECASE

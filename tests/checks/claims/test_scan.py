@@ -203,6 +203,8 @@ def test_without_evidence_nothing_is_judged(judged: Judged, query: str, reason: 
 UNBOUND = [
     ("dispatch beats vLLM.", "'beats'"),
     ("We are faster than vLLM.", "'faster'"),
+    ("vLLM and SGLang are equally quick.", "'are equally quick'"),
+    ("dispatch runs at a quarter of vLLM's cost.", "'at a quarter of'"),
     ("Our kernel is the fastest.", "'fastest'"),
     ("It is faster than every rival.", "'faster'"),
     ("The kernel needs 3.5 ms.", "'3.5 ms'"),
