@@ -19,8 +19,8 @@ from checks.report.rows import Row, rows
 # The runs whose word counts, of each device and model.
 GATE_RUNS = """
     SELECT run_id, device, model, positions, required, complete, not_passed, not_passed_configs, runs, last_event,
-        speaks
-    FROM gate_runs ORDER BY device, model, run_id
+        speaks, (SELECT max(c.weights) FROM gate_configs c WHERE c.run_id = r.run_id) AS weights
+    FROM gate_runs r ORDER BY device, model, run_id
 """
 GATE = """
     SELECT g.config, g.role, g.verdict, g.reason, g.positions, g.disagreements, g.large_gaps, g.widest_gap_logits,
@@ -53,7 +53,7 @@ DECODE = """
         SELECT run_id, config, min(tokens_per_s) AS least_tokens_per_s, max(tokens_per_s) AS most_tokens_per_s
         FROM decode_repeats GROUP BY run_id, config
     )
-    SELECT d.run_id, d.device, d.model, d.config, d.status, d.experts, d.layers, d.precision, d.graph, d.repeats,
+    SELECT d.run_id, d.device, d.model, d.weights, d.config, d.status, d.experts, d.layers, d.precision, d.graph, d.repeats,
         d.steps, d.tokens_per_s, e.least_tokens_per_s, e.most_tokens_per_s, d.speedup_vs_stock,
         d.fraction_of_memory_floor, d.positions, d.disagreements, d.largest_gap_logits,
         concat_ws(': ', d.reason_code, d.detail) AS reason
@@ -120,18 +120,12 @@ class Gate:
     """The run of the gate that speaks for one device and model."""
 
     run_id: str
-    device: str
-    model: str
+    place: str
     verdict: str
     note: str
     configs: list[Row]
     gaps: list[Row]
     drift: list[Row]
-
-    @property
-    def place(self) -> str:
-        """Device and model in one line."""
-        return f"{self.device}, {self.model}"
 
 
 @dataclass(frozen=True)
@@ -180,7 +174,7 @@ def gather(con: duckdb.DuckDBPyConnection) -> Sections:
         decodes=[
             Decode(
                 run,
-                f"{found[0]['device']}, {found[0]['model']}",
+                _place(found[0]),
                 decode_verdict(found),
                 _note(found[0]),
                 found,
@@ -202,7 +196,7 @@ def _gates(con: duckdb.DuckDBPyConnection, speaking: list[Row]) -> list[Gate]:
     for r in speaking:
         mine = configs.get(r["run_id"], [])
         ordered = [_in_order(of_run.get(r["run_id"], []), mine) for of_run in (gaps, drift)]
-        found.append(Gate(r["run_id"], r["device"], r["model"], gate_verdict(mine), _note(r), mine, *ordered))
+        found.append(Gate(r["run_id"], _place(r), gate_verdict(mine), _note(r), mine, *ordered))
     return found
 
 
@@ -230,7 +224,7 @@ def _served(outcomes: list[Row], entrants: list[Row]) -> list[Served]:
 
     return [
         Served(
-            f"{device}, {model}, {evidence}",
+            f"{_place(next(r for r in entrants if group_of(r) == (evidence, device, model)))}, {evidence}",
             serving_verdict(mine := [r for r in outcomes if group_of(r) == (evidence, device, model)]),
             INTERPRETER_NOTE if device == INTERPRETER else "",
             mine,
@@ -253,6 +247,12 @@ def serving_verdict(outcomes: list[Row]) -> str:
         return "Nothing is known of the throughput."
     said = ", ".join(f"{what} at {count} of {len(loads)} loads" for what, count in counts.most_common())
     return f"Output tokens a second: {said}."
+
+
+def _place(row: Row) -> str:
+    """Device and model in one line, and what its weights are: seeded and dummy ones are no trained model."""
+    weights = f" ({row['weights']} weights)" if row["weights"] else ""
+    return f"{row['device']}, {row['model']}{weights}"
 
 
 def _note(row: Row) -> str:

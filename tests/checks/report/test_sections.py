@@ -85,8 +85,8 @@ def test_every_kind_of_evidence_has_a_section_of_its_own_that_says_what_it_is_no
 
 def test_the_gate_shows_the_run_that_speaks_and_every_verdict(report: dict[str, str], html: str) -> None:
     verdict = "4 of 5 candidates passed at 1036 positions each. naive_bf16 is void"
-    assert f"Correctness gate, Test GPU, tiny.</b> {verdict}" in html
-    assert f"- **Correctness gate, Test GPU, tiny**: {verdict}" in report["report.md"]
+    assert f"Correctness gate, Test GPU, tiny (seeded weights).</b> {verdict}" in html
+    assert f"- **Correctness gate, Test GPU, tiny (seeded weights)**: {verdict}" in report["report.md"]
     gate = section(html, "gate")
     table = gate.partition("</table>")[0]
     assert cells(table, "auto_bf16")[:3] == ["passed", "1036", "5"]
@@ -110,7 +110,7 @@ def test_the_histogram_of_gaps_counts_each_position_once(html: str) -> None:
 
 def test_decode_prints_the_median_of_the_repeats_and_their_range(report: dict[str, str], html: str) -> None:
     verdict = "dispatch_graph_bf16 has the highest median rate, 792.1 tokens/s, 3.20x the stock model's rate."
-    assert f"- **In-model decode, Test GPU, tiny**: {verdict}" in report["report.md"]
+    assert f"- **In-model decode, Test GPU, tiny (seeded weights)**: {verdict}" in report["report.md"]
     shown = cells(section(html, "decode"), "dispatch_graph_bf16")
     assert shown[7:11] == ["792.1", "784.3", "800", "3.2"]  # 800 / 1.01, / 1.02
     assert ">dispatch_graph_bf16 (graph)<" in html
@@ -118,8 +118,8 @@ def test_decode_prints_the_median_of_the_repeats_and_their_range(report: dict[st
 
 def test_an_engine_leads_only_over_equal_work(report: dict[str, str], html: str) -> None:
     verdict = "Output tokens a second: sglang 1.0 leads at 2 of 2 loads."
-    assert f"Served engines, Test GPU, tiny, measured.</b> {verdict}" in html
-    assert f"### Test GPU, tiny, measured\n\n{verdict}" in report["report.md"]
+    assert f"Served engines, Test GPU, tiny (dummy weights), measured.</b> {verdict}" in html
+    assert f"### Test GPU, tiny (dummy weights), measured\n\n{verdict}" in report["report.md"]
     served = section(html, "serving")
     (chart,) = re.findall(r"<svg.*?</svg>", served, re.DOTALL)
     assert "<title>vllm 1.0</title>" in chart
