@@ -184,7 +184,9 @@ def _tensors(problem: Problem) -> MoeTensors:
 
 def main() -> int:
     """Print one line a kernel, or JSON lines."""
-    parser = argparse.ArgumentParser(prog="python -m dispatch.resources", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m dispatch.resources", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--device", choices=DEVICES, default="h200")
     parser.add_argument(
         "--kernel", nargs="+", choices=[*kernels.FAMILIES, kernels.AUTO], default=["naive", "persistent"]

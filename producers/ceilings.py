@@ -55,7 +55,9 @@ def rows(measured: Sequence[Row], run_id: str, environment: Environment) -> list
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m producers.ceilings", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m producers.ceilings", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--lake", type=Path, default=Path("lake"), help="where the figures are appended")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="timed repeats of each problem")
     parser.add_argument("--device-index", type=int, help="card, in nvidia-smi's order (default: the first)")

@@ -49,7 +49,9 @@ class Finding:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m producers.doctor", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m producers.doctor", description=__doc__.split("\n")[0]
+    )
     parser.add_argument(
         "--interpreter", action="append", metavar="NAME=PYTHON", help="the Python of a contestant (repeat)"
     )

@@ -39,7 +39,9 @@ _SHOWN_INCOMPLETE = 10
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m producers.race", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m producers.race", description=__doc__.split("\n")[0]
+    )
     config.add_arguments(parser)
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML with the same options")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and start nothing")

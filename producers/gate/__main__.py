@@ -63,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m producers.gate", description=(__doc__ or "").split("\n", maxsplit=1)[0]
+        allow_abbrev=False,
+        prog="python -m producers.gate",
+        description=(__doc__ or "").split("\n", maxsplit=1)[0],
     )
     plan = parser.add_argument_group("what is compared (stored with the run)")
     plan.add_argument(

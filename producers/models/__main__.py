@@ -22,7 +22,9 @@ from producers.models import NAMES, carry, load_model
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m producers.models", description=(__doc__ or "").split("\n", maxsplit=1)[0]
+        allow_abbrev=False,
+        prog="python -m producers.models",
+        description=(__doc__ or "").split("\n", maxsplit=1)[0],
     )
     actions = parser.add_subparsers(dest="action", required=True)
     show = actions.add_parser("show", help="load a model and print what it is")

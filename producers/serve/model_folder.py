@@ -128,7 +128,9 @@ def write_smollm2(folder: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m producers.serve.model_folder", description=(__doc__ or "").split("\n", maxsplit=1)[0]
+        allow_abbrev=False,
+        prog="python -m producers.serve.model_folder",
+        description=(__doc__ or "").split("\n", maxsplit=1)[0],
     )
     parser.add_argument("kind", choices=("deepseek-moe-16b", "smollm2"))
     parser.add_argument(

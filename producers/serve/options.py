@@ -110,7 +110,7 @@ def parse(arguments: Sequence[str] | None, about: str) -> Options:
 
 
 def _parser(about: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m producers.serve", description=about)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m producers.serve", description=about)
     add = parser.add_argument
     add(
         "--engines",

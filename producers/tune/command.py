@@ -60,6 +60,7 @@ _OPTIONS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="python -m producers.tune",
         description="find configurations for contestants, and write them as tables and into the lake",
     )

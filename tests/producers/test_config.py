@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from producers import config
 from producers.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def arguments(*given):
@@ -48,6 +52,22 @@ def test_toml_and_command_line_mean_the_same(tmp_path):
         "interpreter": {"vllm": "/v/python"},
         "import-path": {"vllm": ("/a", "/b")},
     }
+
+
+@pytest.mark.parametrize("producer", ["race", "tune", "gate", "decode", "serve"])
+def test_the_beginning_of_an_option_is_no_option(producer):
+    """``--busy`` is not taken for ``--busy-ok``, nor the race's ``--device cuda`` for ``--device-index``."""
+    ran = subprocess.run(
+        [sys.executable, "-m", f"producers.{producer}", "--busy"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr.splitlines()[-1].rpartition(": error: ")[2]) == (
+        2,
+        "unrecognized arguments: --busy",
+    )
 
 
 def test_a_single_value_given_twice_is_the_last():
