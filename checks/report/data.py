@@ -81,7 +81,12 @@ REFUSALS = """
 RUNS = """
     SELECT r.run_id, r.producer, r.device, r.driver_version, r.power_limit_w, r.started_at, r.last_event,
         r.policy_sha256, r.source_revision, r.source_sha256, r.source_dirty, r.seed,
-        r.run_id IN (SELECT run_id FROM winners) AS speaks
+        CASE r.producer
+            WHEN 'race' THEN r.run_id IN (SELECT run_id FROM winners)
+            WHEN 'gate' THEN r.run_id IN (SELECT run_id FROM gate_runs WHERE speaks)
+            WHEN 'decode' THEN r.run_id IN (SELECT run_id FROM decode_runs WHERE speaks)
+            WHEN 'serve' THEN r.run_id IN (SELECT run_id FROM serving_runs WHERE status = 'passed')
+        END AS speaks  -- NULL for what others stand on: ceilings, tuning
     FROM run_status r ORDER BY r.run_id
 """
 

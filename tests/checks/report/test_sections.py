@@ -71,6 +71,21 @@ def cells(html: str, first: str) -> list[str]:
     return re.findall(r"<td[^>]*>(.*?)</td>", row)
 
 
+def test_of_every_producer_the_runs_that_the_sections_stand_on_speak(report: dict[str, str]) -> None:
+    """One superseded run of the gate and one refused run of a served engine say nothing."""
+    runs = re.findall(
+        r"^\| \S+ \| (race|gate|decode|serve) \|.* (yes|no) \| *$", report["report.md"], re.MULTILINE
+    )
+    assert sorted(runs) == [
+        ("decode", "yes"),
+        ("gate", "no"),
+        ("gate", "yes"),
+        ("race", "yes"),
+        ("serve", "no"),
+        ("serve", "yes"),
+    ]
+
+
 def test_every_kind_of_evidence_has_a_section_of_its_own_that_says_what_it_is_not(html: str) -> None:
     for name, words in {
         "gate": "Not comparable with kernel times.",
