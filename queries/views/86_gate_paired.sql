@@ -39,7 +39,9 @@ discordant AS (
 )
 SELECT
     *,
-    (1 + symmetric_coverage(discordant, stock_only_right)) / 2 AS p_worse,
-    least(1, 1 + symmetric_coverage(discordant, greatest(stock_only_right, candidate_only_right))) AS p_different,
+    -- A sum of many small terms may end a rounding below 0.
+    greatest(0.0, (1 + symmetric_coverage(discordant, stock_only_right)) / 2) AS p_worse,
+    greatest(0.0, least(1, 1 + symmetric_coverage(discordant, greatest(stock_only_right, candidate_only_right))))
+        AS p_different,
     excess_wrong + 1.959964 * sqrt((discordant / pairs - excess_wrong ** 2) / pairs) AS excess_wrong_hi
 FROM discordant;

@@ -22,6 +22,15 @@ def edited(lake: Path, table: str, change) -> None:
         append(lake, table, [{k: v for k, v in row.items() if k != "schema_version"} for row in rows if row])
 
 
+def test_a_probability_is_never_below_zero(make_db: MakeDatabase) -> None:
+    """The sum over 758 coins ended at -1e-12, and printed as -0.0."""
+    db = make_db(then=lambda lake: write_gate(lake, disagreements={"auto_bf16": 900}))
+    row = db.row("SELECT * FROM gate_paired WHERE config = 'auto_bf16'")
+    assert row["stock_only_right"] == 898
+    assert 0 <= row["p_worse"] < 1e-9
+    assert 0 <= row["p_different"] < 1e-9
+
+
 def test_pairs_are_mcnemars_and_exact(make_db: MakeDatabase) -> None:
     """Stock is right but at positions 0 and 1: there float32 decides -1, and so does a candidate that differs."""
 
