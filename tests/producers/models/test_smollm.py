@@ -1,5 +1,8 @@
 """The real model: as the package carries it, upcycled."""
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -26,3 +29,14 @@ def test_the_upcycled_model_still_speaks_the_language_of_pythons_documentation()
     assert loaded.facts == rounded.facts
     assert loaded.facts.weights == "upcycled"
     assert loaded.facts.parameters == 692_036_928
+
+
+@pytest.mark.parametrize("missing", ["gguf", "accelerate"])
+def test_a_package_that_reads_the_file_and_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """transformers would say so itself, from the inside and one package at a time."""
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else there(name))
+    with pytest.raises(ModelError, match=rf"through the package {missing}, which is missing: pip install"):
+        smollm._dense(tmp_path / "model.gguf")
