@@ -15,12 +15,11 @@ from dispatch.config import MoeConfig, Problem, check_tiles
 from dispatch.device import capturing, device_facts, out_of_range_flag
 from dispatch.errors import CaptureError, ConfigError, InvalidInputError
 from dispatch.inputs import check_dense, check_ids, check_out, check_scale, check_tensors
-from dispatch.kernels.call import Call
+from dispatch.kernels.call import Call, Replay
 from dispatch.kernels.family import MoeTensors
 from dispatch.precision import Precision, resolve_precision
 
 if TYPE_CHECKING:
-    from dispatch.kernels.call import Replay
     from dispatch.kernels.compiled import Kernels
     from dispatch.kernels.family import Family
 
@@ -132,7 +131,7 @@ def fused_moe(
         raise InvalidInputError(
             "fused_moe has no backward pass and an input requires a gradient: call it under torch.no_grad()."
         )
-    prepared = _prepared.get(key)
+    known = prepared = _prepared.get(key)
     if prepared is None:
         check_tensors(x, w13, w2, topk_weights, topk_ids)
         resolved = resolve_precision(precision, x.dtype, w13.dtype)
@@ -151,7 +150,7 @@ def fused_moe(
     elsewhere = x.is_cuda and x.device.index != torch.cuda.current_device()
     with torch.cuda.device(x.device) if elsewhere else nullcontext():
         _run(prepared, operands, out)
-    if key not in _prepared:
+    if known is None:
         if len(_prepared) >= _MOST_PREPARED:
             del _prepared[next(iter(_prepared))]
         _prepared[key] = prepared

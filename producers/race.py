@@ -16,13 +16,14 @@ from typing import Any
 
 from rich.console import Console
 
-from checks.policy import Policy, PolicyError, load_policy
+from checks.policy import Policy, load_policy
 from producers import baseline, config, resume, summary
 from producers.budget import Budget
 from producers.contestants import registry
 from producers.coordinator import DEFAULT_TIMEOUT_S, Race
+from producers.ending import ended
 from producers.environment import ROOT, Environment, detect, refuse_busy
-from producers.errors import COMPLETE, INCOMPLETE, RaceError, UsageError
+from producers.errors import COMPLETE, INCOMPLETE, UsageError
 from producers.locks import DeviceLock
 from producers.plan import Plan, make_plan
 from producers.progress import Progress
@@ -30,10 +31,8 @@ from producers.recorder import Recorder
 from producers.resume import RunState
 from producers.scratch import Scratch
 from producers.workloads import WORKLOADS
-from warehouse.errors import WarehouseError
 from warehouse.ids import new_run_id
 
-_CANNOT_WRITE = 1
 _SHOWN_INCOMPLETE = 10
 
 
@@ -53,18 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="go on with a run (default: the newest unfinished one)",
     )
     namespace = parser.parse_args(arguments)
-    try:
+
+    def work() -> int:
         from_file = config.read_toml(namespace.config) if namespace.config else {}
         given = from_file | config.read_arguments(namespace)
         return _race(given, resume_id=namespace.resume, dry_run=namespace.dry_run)
-    except (RaceError, WarehouseError, PolicyError) as error:
-        sys.stderr.write(f"race: {error}\n")
-        if isinstance(error, RaceError):
-            return error.exit_code
-        return UsageError.exit_code if isinstance(error, PolicyError) else _CANNOT_WRITE
-    except KeyboardInterrupt:
-        sys.stderr.write("race: stopped at once; --resume goes on with what the lake holds.\n")
-        return 4
+
+    return ended("race", work)
 
 
 def _race(given: dict[str, Any], *, resume_id: str | None, dry_run: bool) -> int:

@@ -159,7 +159,7 @@ def _refuse_unknown(table: str, names: Sequence[str] | Mapping[str, None]) -> No
     if unknown:
         known = ", ".join(list(declared)[:_CHOICES_SHOWN])
         raise SchemaError(
-            f"{table}.{unknown[0]}: the column is not declared in warehouse/schema.py; "
+            f"{table}.{unknown[0]}: the column is not declared in warehouse/schema; "
             f"{table} has {known}{' and more' if len(declared) > _CHOICES_SHOWN else ''}."
         )
 

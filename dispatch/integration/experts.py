@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
+from torch import library
 from transformers.integrations.moe import ExpertsInterface
 
 from dispatch.config import MoeConfig
@@ -102,7 +103,7 @@ def _run(
 
 # What torch.compile sees: one operation that it does not look into. Outside of it, going through the registry
 # of operations would only cost time.
-_opaque = torch.library.custom_op("dispatch::fused_moe", _run, mutates_args=())
+_opaque = library.custom_op("dispatch::fused_moe", _run, mutates_args=())
 
 
 @_opaque.register_fake

@@ -79,9 +79,14 @@ class Call:
                 arguments of the launches.
 
         Returns:
-            None where there is nothing to replay: the kernels are interpreted, or an argument is neither an
-            operand nor a workspace (a copy of an operand that was not dense).
+            None where there is nothing to replay: the kernels are interpreted; or an argument is neither an
+            operand nor a workspace (a copy of an operand that was not dense); or two operands are one tensor
+            (``out`` may be ``x``), so that it cannot be told which of them an argument is. A later call with
+            tensors of their own is noted down, and its launches then hold for both.
         """
+        given = [id(operand) for operand in operands if operand is not None]
+        if len(set(given)) < len(given):
+            return None
         if not self._launches or not all(kernel.compiled for kernel, _, _ in self._launches):
             return None
         # Base 0 is the workspace, base i + 1 operand i.

@@ -25,8 +25,9 @@ from producers.budget import Budget
 from producers.decode.plan import CONFIGS, DEFAULT_MODEL, DecodePlan, make_plan
 from producers.decode.recorder import DecodeRecorder
 from producers.decode.summary import print_plan, print_rates
+from producers.ending import ended
 from producers.environment import Environment, detect, refuse_busy
-from producers.errors import COMPLETE, INCOMPLETE, RaceError, RefusedError, StoppedError, UsageError
+from producers.errors import COMPLETE, INCOMPLETE, RefusedError, StoppedError, UsageError
 from producers.locks import DeviceLock
 from producers.progress import Progress
 from warehouse.errors import WarehouseError
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from producers.decode.session import Session
     from producers.models import LoadedModel
 
-_CANNOT_WRITE = 1
-_STOPPED = 4
 # On a CPU each step takes seconds under Triton's interpreter, and only the machinery is shown.
 _PROMPT_TOKENS = {True: 128, False: 2}
 _STEPS = {True: 128, False: 2}
@@ -47,16 +46,7 @@ _REPEATS = {True: 8, False: 3}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     options = _parser().parse_args(arguments)
-    try:
-        return _decode(options)
-    except (RaceError, WarehouseError, PolicyError) as error:
-        sys.stderr.write(f"decode: {error}\n")
-        if isinstance(error, RaceError):
-            return error.exit_code
-        return UsageError.exit_code if isinstance(error, PolicyError) else _CANNOT_WRITE
-    except KeyboardInterrupt:
-        sys.stderr.write("decode: stopped at once; the lake keeps what was timed.\n")
-        return _STOPPED
+    return ended("decode", lambda: _decode(options), kept="the lake keeps what was timed.")
 
 
 def _parser() -> argparse.ArgumentParser:

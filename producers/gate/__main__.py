@@ -18,12 +18,13 @@ from typing import Any
 
 from rich.console import Console
 
-from checks.policy import Policy, PolicyError, load_policy
+from checks.policy import Policy, load_policy
 from producers import resume
 from producers.asked import names, refuse_unloadable, refuse_unreadable, seconds, whole_seed
 from producers.budget import Budget
+from producers.ending import ended
 from producers.environment import Environment, detect, refuse_busy
-from producers.errors import COMPLETE, INCOMPLETE, RaceError, UsageError
+from producers.errors import COMPLETE, INCOMPLETE, UsageError
 from producers.gate import state as states
 from producers.gate.coordinator import Gate
 from producers.gate.lane import Lane
@@ -35,11 +36,8 @@ from producers.locks import DeviceLock
 from producers.progress import Progress
 from producers.resume import RunState
 from producers.scratch import Scratch
-from warehouse.errors import WarehouseError
 from warehouse.ids import new_run_id
 
-_CANNOT_WRITE = 1
-_STOPPED = 4
 _DEFAULT_TIMEOUT_S = 3600.0
 # Windows of one pass. On a GPU two: each holds logits of 1036 x 102400 numbers, several times over.
 _BATCH = {True: 2, False: 1}
@@ -49,16 +47,7 @@ _CPU_WORKERS = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     options = _parser().parse_args(arguments)
-    try:
-        return _gate(options)
-    except (RaceError, WarehouseError, PolicyError) as error:
-        sys.stderr.write(f"gate: {error}\n")
-        if isinstance(error, RaceError):
-            return error.exit_code
-        return UsageError.exit_code if isinstance(error, PolicyError) else _CANNOT_WRITE
-    except KeyboardInterrupt:
-        sys.stderr.write("gate: stopped at once; --resume goes on with what the lake holds.\n")
-        return _STOPPED
+    return ended("gate", lambda: _gate(options))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,10 +15,11 @@ from typing import Any
 
 from rich.console import Console
 
-from checks.policy import Policy, PolicyError, load_policy
+from checks.policy import Policy, load_policy
 from producers.budget import Budget
+from producers.ending import ended
 from producers.environment import Environment, detect, refuse_busy
-from producers.errors import COMPLETE, INCOMPLETE, RaceError, RefusedError, StoppedError, UsageError
+from producers.errors import COMPLETE, INCOMPLETE, RefusedError, StoppedError, UsageError
 from producers.locks import DeviceLock
 from producers.progress import Progress
 from producers.resume import RunState, check_unchanged, has_policy
@@ -36,7 +37,6 @@ from producers.serve.witness import witness
 from warehouse.errors import WarehouseError
 from warehouse.ids import new_run_id
 
-_CANNOT_WRITE = 1
 _STOPPED = 4
 _MOST_POINTS = 10_000  # of an engine
 _MOST_TOKENS = 10**8  # of the prompts of a point, all of which are held
@@ -44,16 +44,9 @@ _MOST_TOKENS = 10**8  # of the prompts of a point, all of which are held
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    try:
-        return _serve(command_line.parse(arguments, (__doc__ or "").split("\n", maxsplit=1)[0]))
-    except (RaceError, WarehouseError, PolicyError) as error:
-        sys.stderr.write(f"serve: {error}\n")
-        if isinstance(error, RaceError):
-            return error.exit_code
-        return UsageError.exit_code if isinstance(error, PolicyError) else _CANNOT_WRITE
-    except KeyboardInterrupt:
-        sys.stderr.write("serve: stopped at once; --resume goes on with what the lake holds.\n")
-        return _STOPPED
+    return ended(
+        "serve", lambda: _serve(command_line.parse(arguments, (__doc__ or "").split("\n", maxsplit=1)[0]))
+    )
 
 
 def _serve(options: Options) -> int:

@@ -15,18 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checks.policy import Policy, PolicyError, load_policy
+from checks.policy import Policy, load_policy
 from producers import config, resume
 from producers.budget import Budget
 from producers.contestants import registry
 from producers.crew import Crew
 from producers.drawing import draw
+from producers.ending import ended
 from producers.environment import Environment, detect, refuse_busy
 from producers.errors import (
     COMPLETE,
     INCOMPLETE,
     PeerError,
-    RaceError,
     RefusedError,
     StoppedError,
     UsageError,
@@ -45,7 +45,6 @@ from warehouse.errors import WarehouseError
 from warehouse.ids import new_run_id
 from warehouse.lake import scan
 
-_CANNOT_WRITE = 1
 _TIMEOUT_S = 600.0
 _BUDGET_S = 300.0
 _CANDIDATES = 24
@@ -82,18 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     config.add_arguments(parser, _OPTIONS)
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> int:
         if options.budget_seconds <= 0 or options.candidates < 1:
             raise UsageError("--budget-seconds and --candidates have to be over 0.")
         return _tune(options, config.read_arguments(options))
-    except (RaceError, WarehouseError, PolicyError) as error:
-        sys.stderr.write(f"tune: {error}\n")
-        if isinstance(error, RaceError):
-            return error.exit_code
-        return UsageError.exit_code if isinstance(error, PolicyError) else _CANNOT_WRITE
-    except KeyboardInterrupt:
-        sys.stderr.write("tune: stopped at once; --resume goes on with what the lake holds.\n")
-        return StoppedError.exit_code
+
+    return ended("tune", work)
 
 
 def _tune(options: argparse.Namespace, given: dict[str, Any]) -> int:

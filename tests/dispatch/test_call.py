@@ -99,6 +99,18 @@ def test_a_call_with_a_tensor_of_unknown_origin_is_not_replayed():
     assert call.replay((x,)) is None
 
 
+def test_a_call_in_place_is_not_replayed_but_a_replay_works_in_place():
+    """Noted down with out being x, x of a later call would be read where that call's result goes."""
+    compiled = Compiled()
+    x, weights = torch.empty(8), torch.empty(8)
+    assert recorded(compiled, x, weights, x) is None
+    replay = recorded(compiled, x, weights, torch.empty(8))
+    assert replay is not None
+    replay((x, weights, x))
+    one, two = compiled.launches
+    assert one[9] == two[10] == x.data_ptr()
+
+
 def test_a_call_past_the_list_is_not_replayed():
     """A family that launches on its own leaves no list, and an empty one must not pass for a call."""
     assert Call({}, torch.device("cpu")).replay((torch.empty(4),)) is None

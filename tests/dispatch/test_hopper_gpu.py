@@ -76,3 +76,16 @@ def test_calls_behind_each_other_share_buffers_safely(family, precision, device)
 )
 def test_case_at_full_size(family, name, device):
     run_case(name, family, device, full=True)
+
+
+@pytest.mark.parametrize("family", TOKENS)
+def test_a_call_in_place_does_not_decide_where_later_calls_read(family, device):
+    """The first call of a layout is noted down; out may be x in it and another tensor in the next."""
+    inputs = make(2 if family == "vector" else 40, 512, 256, 8, 3, device=device, seed=91)
+    expected = inputs.run(family)
+    in_place = inputs.with_(x=inputs.x.clone())
+    assert torch.equal(in_place.run(family, out=in_place.x), expected)
+    apart = torch.full_like(inputs.x, torch.nan)
+    for _ in range(2):
+        assert torch.equal(inputs.run(family, out=apart), expected)
+    assert torch.equal(in_place.with_(x=inputs.x.clone()).run(family), expected)

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from dispatch.device import device_facts
 from dispatch.kernels.hopper.limbs import dot4, row_to_limbs
-from dispatch.kernels.hopper.stream import join_limbs as join_columns
+from dispatch.kernels.hopper.stream_products import join_limbs as join_columns
 from dispatch.kernels.hopper.tiled import join_limbs as join_lines
 from dispatch.kernels.hopper.tiled import tile_row
 
