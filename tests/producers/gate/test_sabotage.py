@@ -1,5 +1,7 @@
 """Wrong kernels, each wrong in one way, through the real path: the gate says so."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -9,6 +11,16 @@ from producers.gate import candidates
 from tests.producers.gate.conftest import LocalGate, Row
 
 JUDGED = ("stock_bf16_vs_float32",)
+
+
+@pytest.fixture(autouse=True)
+def honest_again() -> Iterator[None]:
+    """What a gate registers with transformers stays for the process; the tests after these get the real ones.
+
+    It asks for no ``monkeypatch`` and is made first, so it ends when what was patched is back in place.
+    """
+    yield
+    integration.register()
 
 
 def judged(local_gate: LocalGate, config: str) -> Row:
